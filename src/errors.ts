@@ -1,0 +1,166 @@
+/**
+ * The catalogue of error conditions and the one error class. A condition's name is public API: Lambda reports it
+ * as `errorType`, Step Functions matches it in Retry and Catch, the CLI prints it, tests cite it. Every message
+ * names the option, partition, entry or record at fault and what to do next.
+ */
+
+interface Condition<P> {
+  /** Whether the same call, made again later, can succeed without anybody changing anything. */
+  readonly retryable: boolean
+  readonly message: (parameters: P) => string
+}
+
+const fatal = <P>(message: (p: P) => string): Condition<P> => ({ retryable: false, message })
+const transient = <P>(message: (p: P) => string): Condition<P> => ({ retryable: true, message })
+
+export const errorConditions = {
+  // -- options and the query module
+  OPTION_UNKNOWN: fatal(
+    (p: { option: string; nearest: string | null }) =>
+      `Unknown option '${p.option}'.` +
+      (p.nearest === null ? ' See the option table in README.md.' : ` Did you mean '${p.nearest}'?`)
+  ),
+  OPTION_INVALID: fatal((p: { option: string; reason: string }) => `Option '${p.option}': ${p.reason}`),
+  OPTION_CONFLICT: fatal((p: { options: string; reason: string }) => `Options ${p.options}: ${p.reason}`),
+  OPTION_NOT_SUPPORTED: fatal(
+    (p: { option: string; reason: string }) => `Kafka option '${p.option}' is not supported: ${p.reason}`
+  ),
+  QUERY_INVALID: fatal((p: { query: string; reason: string }) => `Query '${p.query}': ${p.reason}`),
+  // -- Kafka
+  KAFKA_UNREACHABLE: transient(
+    (p: { brokers: string; reason: string }) =>
+      `No broker of ${p.brokers} answered: ${p.reason}. Check kafka.bootstrap.servers, the network and the brokers' listeners.`
+  ),
+  KAFKA_AUTHENTICATION_FAILED: fatal(
+    (p: { brokers: string; mechanism: string; reason: string }) =>
+      `Broker ${p.brokers} refused the login (${p.mechanism}): ${p.reason}. Check the user and the password that the query refers to.`
+  ),
+  KAFKA_AUTHORIZATION_FAILED: fatal(
+    (p: { resource: string; right: string }) =>
+      `The principal lacks the right ${p.right} on ${p.resource}. Grant it with an ACL.`
+  ),
+  KAFKA_TIMEOUT: transient(
+    (p: { topic: string; partition: number; offset: string; timeoutMs: number }) =>
+      `Cannot fetch record for offset ${p.offset} of ${p.topic}-${p.partition} in ${p.timeoutMs} milliseconds. ` +
+      'The range stays unread and is tried again; raise kafkaConsumer.pollTimeoutMs if the brokers are slow.'
+  ),
+  TOPIC_NOT_FOUND: fatal(
+    (p: { topics: string }) =>
+      `Topic ${p.topics} does not exist. Create it, or correct 'subscribe' or 'assign'; nothing was created.`
+  ),
+  KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED: fatal(
+    (p: { specified: string; assigned: string; missing: string; extra: string }) =>
+      `startingOffsets must name exactly the partitions that exist; use -1 for latest, -2 for earliest. ` +
+      `Specified: ${p.specified}. Assigned: ${p.assigned}. Not specified: ${p.missing}. Not existing: ${p.extra}.`
+  ),
+  KAFKA_DATA_LOSS: fatal(
+    (p: { findings: string }) =>
+      `Some data may have been lost because it is not available in Kafka any more: ${p.findings}. ` +
+      "Set failOnDataLoss to 'false' to go on and have each loss reported instead."
+  ),
+  CORRUPT_RECORD_BATCH: fatal(
+    (p: { topic: string; partition: number; offset: string; reason: string }) =>
+      `The record batch of ${p.topic}-${p.partition} at offset ${p.offset} is damaged: ${p.reason}. Nothing of this batch is written. ` +
+      'If a retry meets it again the stored segment is damaged: restore it from a replica.'
+  ),
+  UNSUPPORTED_RECORD_BATCH: fatal(
+    (p: { topic: string; partition: number; offset: string; reason: string }) =>
+      `The record batch of ${p.topic}-${p.partition} at offset ${p.offset} cannot be read: ${p.reason}.`
+  ),
+  KAFKAJS_SHAPE_CHANGED: fatal(
+    (p: { what: string }) =>
+      `kafkajs does not have the internal '${p.what}' that 2.2.4 has. Install kafkajs 2.2.4 exactly.`
+  ),
+  KAFKA_MALFORMED_RECORD_TIMESTAMP: fatal(
+    (p: { topic: string; partition: number; offset: string; timestamp: string }) =>
+      `The timestamp ${p.timestamp} ms of ${p.topic}-${p.partition} at offset ${p.offset} does not fit into microseconds. ` +
+      'The producer most likely wrote nanoseconds: correct it there.'
+  ),
+  // -- the mapping
+  MAPPING_FAILED: fatal(
+    (p: { topic: string; partition: number; offset: string; reason: string }) =>
+      `The mapping failed on ${p.topic}-${p.partition} at offset ${p.offset}: ${p.reason}. ` +
+      'Correct the mapping, or return null for records to drop; the batch is replayed.'
+  ),
+  // -- the logs
+  CONCURRENT_STREAM_LOG_UPDATE: transient(
+    (p: { entry: string; holder: string }) =>
+      `Multiple runs detected: ${p.entry} was written by run ${p.holder}. Only one run may work on a query; this one stops.`
+  ),
+  LOG_ENTRY_MISSING: fatal(
+    (p: { entry: string; because: string }) =>
+      `${p.entry} doesn't exist (${p.because}). The log has a hole: restore the table to a point in time, or start a new query name.`
+  ),
+  LOG_ENTRY_UNREADABLE: fatal(
+    (p: { entry: string; reason: string }) =>
+      `${p.entry} cannot be read: ${p.reason}. Restore the table to a point in time before it was changed.`
+  ),
+  UNSUPPORTED_LOG_VERSION: fatal(
+    (p: { entry: string; found: number | string; supported: number }) =>
+      `${p.entry} has version v${p.found}, the maximum supported log version is v${p.supported}. It was written by a newer release: deploy that release.`
+  ),
+  STREAMING_CHECKPOINT_MISSING_METADATA: fatal(
+    (p: { query: string }) =>
+      `The log of query '${p.query}' holds entries but no metadata. A new query id would break exactly-once in the sink: restore the table.`
+  ),
+  LOG_ENTRY_TOO_LARGE: fatal(
+    (p: { entry: string; bytes: number }) => `${p.entry} takes ${p.bytes} bytes, more than the log can hold.`
+  ),
+  // -- sinks
+  SINK_AHEAD_OF_LOG: fatal(
+    (p: { sink: string; recorded: string; batchId: number; endOffsets: string }) =>
+      `${p.sink} already records batch ${p.recorded}, which the log (newest batch ${p.batchId}) did not plan. The log was restored to an earlier time or belongs to another query. ` +
+      `The sink's end offsets are ${p.endOffsets}: start a new query from them.`
+  ),
+  TABLE_SCHEMA_MISMATCH: fatal(
+    (p: { table: string; differences: string }) =>
+      `Table ${p.table} has another schema than the query: ${p.differences}. Change the query's schema or write to another table.`
+  ),
+  NOT_A_DELTA_TABLE: fatal(
+    (p: { table: string; reason: string }) =>
+      `${p.table} is not a Delta table: ${p.reason}. Choose an empty path or an existing Delta table.`
+  ),
+  UNSUPPORTED_DELTA_TABLE: fatal(
+    (p: { table: string; reason: string }) => `Delta table ${p.table} cannot be written: ${p.reason}.`
+  ),
+  DELTA_LOG_CORRUPT: fatal(
+    (p: { table: string; version: number; reason: string }) =>
+      `Version ${p.version} of Delta table ${p.table} cannot be read: ${p.reason}.`
+  ),
+  OBJECT_STORE_FAILED: transient((p: { object: string; reason: string }) => `Object ${p.object}: ${p.reason}.`),
+  // -- local runs
+  DIRECTORY_IN_USE: fatal(
+    (p: { directory: string; holder: string }) =>
+      `Directory ${p.directory} is in use by ${p.holder}. Stop that run, or choose another --local directory.`
+  ),
+  NODE_TOO_OLD: fatal(
+    (p: { found: string }) =>
+      `sluice needs Node.js 24 or later, this is ${p.found}. Run it through npm, which uses the project's own.`
+  ),
+  ABORTED: transient(
+    (p: { step: string }) => `${p.step} was aborted before its end; it has no effect and is tried again.`
+  ),
+} as const
+
+export type ErrorCondition = keyof typeof errorConditions
+type ParametersOf<C extends ErrorCondition> = Parameters<(typeof errorConditions)[C]['message']>[0]
+
+/** The one error class. `name` is the condition; `parameters` hold no secret. */
+export class SluiceError<C extends ErrorCondition = ErrorCondition> extends Error {
+  override readonly name: C
+  readonly parameters: ParametersOf<C>
+  readonly retryable: boolean
+
+  constructor(condition: C, parameters: ParametersOf<C>, cause?: unknown) {
+    const entry = errorConditions[condition] as Condition<ParametersOf<C>>
+    super(entry.message(parameters), cause === undefined ? undefined : { cause })
+    this.name = condition
+    this.parameters = parameters
+    this.retryable = entry.retryable
+  }
+}
+
+export const isSluiceError = (e: unknown, condition?: ErrorCondition): e is SluiceError =>
+  e instanceof SluiceError && (condition === undefined || e.name === condition)
+
+export const reasonOf = (e: unknown): string => (e instanceof Error ? e.message : String(e))

@@ -1,0 +1,221 @@
+/**
+ * What the protocol asks of the world. Adapters implement these; test/conformance holds one suite per port.
+ *
+ * Every call that does I/O takes the step's abort signal: after it has fired no durable effect begins, and the
+ * call settles (rejecting with ABORTED) only when its work has unwound (P20).
+ */
+import type { DataLossFinding } from './data-loss.ts'
+import type { PartitionOffsets, TopicPartition } from './offsets.ts'
+import type { OffsetRange } from './ranges.ts'
+import type { RowBatch, Schema } from './schema.ts'
+
+export interface Clock {
+  /** Milliseconds since the epoch. */
+  now(): number
+}
+
+// -- Kafka
+
+/** What the brokers hold now. `topicIds` is empty for topics whose brokers are older than 2.8. */
+export interface AssignedPartitions {
+  readonly partitions: readonly TopicPartition[]
+  readonly topicIds: ReadonlyMap<string, string>
+}
+
+export interface OffsetReader {
+  /**
+   * The partitions that the query's strategy selects and that exist now; never creates a topic (B17).
+   * @throws TOPIC_NOT_FOUND for a named topic that does not exist.
+   */
+  assigned(signal: AbortSignal): Promise<AssignedPartitions>
+  /** Topic ids now, for those of `topics` that exist (P9). */
+  topicIds(topics: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>>
+  /** Log start offsets. Partitions that vanished meanwhile are absent. */
+  earliest(partitions: readonly TopicPartition[], signal: AbortSignal): Promise<PartitionOffsets>
+  /** The high watermark, or under read_committed the last stable offset (B18). */
+  latest(partitions: readonly TopicPartition[], signal: AbortSignal): Promise<PartitionOffsets>
+  /** Ends every connection; the reader may be used again. */
+  close(): Promise<void>
+}
+
+export interface Header {
+  readonly key: string
+  readonly value: Uint8Array | null
+}
+
+/**
+ * Consecutive records of one partition, decoded from one batch of the wire and cut to the asked-for range. Keys and
+ * values are views into a shared buffer: valid until the reader is asked for the next batch.
+ */
+export interface RecordBatch extends TopicPartition {
+  readonly length: number
+  /** -1 none, 0 CreateTime, 1 LogAppendTime */
+  readonly timestampType: -1 | 0 | 1
+  offset(i: number): bigint
+  /** Milliseconds since the epoch. */
+  timestamp(i: number): bigint
+  key(i: number): Uint8Array | null
+  value(i: number): Uint8Array | null
+  /** In order, repeats kept; null where the record has none. */
+  headers(i: number): readonly Header[] | null
+}
+
+/** What a finished range tells beside its records. */
+export interface RangeEnd {
+  /** The partition's high watermark in the last answer; null if none was needed. */
+  readonly highWatermark: bigint | null
+  /** Offsets that were gone and were skipped; only with failOnDataLoss=false. */
+  readonly dataLoss: readonly DataLossFinding[]
+}
+
+export interface RangeReader {
+  /**
+   * The visible records of exactly `[from, until)`, in order, each once. Ends only when the position has reached
+   * `until`: gaps (markers, aborted or compacted records) are passed over; a time-out throws (S12).
+   * @throws KAFKA_DATA_LOSS, KAFKA_TIMEOUT, KAFKA_UNREACHABLE, CORRUPT_RECORD_BATCH, UNSUPPORTED_RECORD_BATCH
+   */
+  read(range: OffsetRange, signal: AbortSignal): AsyncGenerator<RecordBatch, RangeEnd>
+  close(): Promise<void>
+}
+
+// -- the logs
+
+/** `offsets`, `commits`, ... with a position inside; the adapter maps both onto its keys. */
+export interface EntryKey {
+  readonly log: string
+  /** A batch id or other number, or a word. Numbers sort as numbers. */
+  readonly id: number | string
+}
+
+export type AddOutcome = { readonly kind: 'added' } | { readonly kind: 'exists'; readonly entry: string }
+
+/** One query's logs in one generation. Entries are texts; they are created once and never overwritten. */
+export interface MetadataLog {
+  /** Creates the entry if its key is free, else answers what is stored there, whoever wrote it (P11). */
+  add(key: EntryKey, entry: string, signal: AbortSignal): Promise<AddOutcome>
+  /** Reads consistently. */
+  get(key: EntryKey, signal: AbortSignal): Promise<string | null>
+  /** The largest numeric id in a log, read consistently; null for an empty log. */
+  newest(log: string, signal: AbortSignal): Promise<number | null>
+  /** All entries of a log in ascending order of id, read consistently. */
+  list(log: string, signal: AbortSignal): Promise<readonly { readonly id: number | string; readonly entry: string }[]>
+  /** Numeric ids of a log up to and including `upTo`, ascending, that were added at least `minAgeMs` ago (P7). */
+  idsUpTo(log: string, upTo: number, minAgeMs: number, signal: AbortSignal): Promise<readonly number[]>
+  /** Removes the entry, its head before its parts (P6). Removing nothing is no error. */
+  remove(key: EntryKey, signal: AbortSignal): Promise<void>
+}
+
+export type LeaseOutcome =
+  | { readonly kind: 'held'; readonly token: number }
+  | { readonly kind: 'busy'; readonly holder: string; readonly expiresAt: number }
+
+/** The `run` item: it avoids double work and answers busy; correctness never depends on it (P19). */
+export interface RunLease {
+  /** Takes the lease if it is free, has run out, or is held by this run; the token rises with every new holder. */
+  acquire(runId: string, signal: AbortSignal): Promise<LeaseOutcome>
+  /** Pushes the expiry on, only under its own token. False: another run holds it. */
+  renew(token: number, signal: AbortSignal): Promise<boolean>
+  /** Frees it, only under its own token. */
+  release(token: number, signal: AbortSignal): Promise<void>
+}
+
+// -- objects
+
+/** Objects under one root (a folder or a bucket's prefix). Keys are relative, with `/`. */
+export interface ObjectStore {
+  /** For messages: a path or an s3:// address. */
+  readonly root: string
+  /** Creates the object if its key is free; durable when it answers. An unknown outcome throws OBJECT_STORE_FAILED. */
+  putIfAbsent(key: string, body: Uint8Array, signal: AbortSignal): Promise<'created' | 'exists'>
+  /** Writes an object of a unique name piece by piece; it appears whole at close, or never. */
+  create(key: string, signal: AbortSignal): Promise<ObjectWriter>
+  get(key: string, signal: AbortSignal): Promise<Uint8Array | null>
+  /** Bytes, or null where there is none. */
+  size(key: string, signal: AbortSignal): Promise<number | null>
+  /** Keys under a prefix that come after `startAfter`, in order. */
+  list(prefix: string, startAfter: string | null, signal: AbortSignal): Promise<readonly string[]>
+}
+
+export interface ObjectWriter {
+  write(bytes: Uint8Array): Promise<void>
+  /** Makes the object visible; durable when it answers. */
+  close(): Promise<void>
+  /** Leaves nothing behind. */
+  abort(): Promise<void>
+}
+
+// -- sinks
+
+/** A batch as a sink's commit names it. */
+export interface BatchId {
+  readonly queryId: string
+  readonly batchId: number
+  /** SHA-256 (hex) of the stored `offsets/N`. */
+  readonly planDigest: string
+  /** Spark's offset JSON. */
+  readonly endOffsets: string
+}
+
+export interface TaskId extends BatchId {
+  readonly task: number
+  /** A uuid of this attempt; names its objects (P3). */
+  readonly attempt: string
+  readonly ranges: readonly OffsetRange[]
+}
+
+/** What one task staged: JSON, kept in its report, understood by the sink alone. */
+export interface CommitMessage {
+  /** Keys of the objects, relative to the sink's root. */
+  readonly objects: readonly string[]
+  readonly rows: number
+  readonly bytes: number
+  /** Sink-specific, JSON text. */
+  readonly detail: string
+}
+
+export interface DataWriter {
+  write(rows: RowBatch): Promise<void>
+  /** Stages what was written. Without rows it writes no object. */
+  commit(): Promise<CommitMessage>
+  /** Drops what was written. Never throws. */
+  abort(): Promise<void>
+}
+
+/** The shape of Spark's DataSource V2 write. */
+export interface Sink {
+  readonly description: string
+  readonly guarantee: 'exactlyOnce' | 'atLeastOnce'
+  /** staged: nothing is visible before commit. immediate: rows are visible as they are written. */
+  readonly effect: 'staged' | 'immediate'
+  /**
+   * The planner's look before `offsets/N`: the target exists or can be made and fits the schema; its record of this
+   * query is not ahead of the log (P2). `newestBatch` is null for a fresh query. Returns a fingerprint of target,
+   * schema and partitioning (P10).
+   */
+  check(queryId: string, newestBatch: number | null, signal: AbortSignal): Promise<string>
+  createWriter(task: TaskId, signal: AbortSignal): Promise<DataWriter>
+  /** Those staged objects of the messages that are gone (P12). */
+  missing(messages: readonly CommitMessage[], signal: AbortSignal): Promise<readonly string[]>
+  /** Makes the batch visible, once for each (query id, batch id). @throws SINK_AHEAD_OF_LOG (P2) */
+  commit(
+    batch: BatchId,
+    messages: readonly CommitMessage[],
+    signal: AbortSignal
+  ): Promise<'committed' | 'alreadyCommitted'>
+  /** Housekeeping after `commits/N`; best effort (P15). */
+  maintain(signal: AbortSignal): Promise<void>
+}
+
+export interface SinkContext {
+  readonly queryName: string
+  readonly schema: Schema
+  readonly clock: Clock
+  /** A path of the query module, absolute or against the warehouse root. */
+  objectStore(path: string): ObjectStore
+}
+
+/** What a query module holds: a sink that has not met its environment yet. */
+export interface SinkDefinition {
+  readonly description: string
+  open(context: SinkContext): Sink
+}
