@@ -21,12 +21,14 @@ export const MAX_INT64 = 2n ** 63n - 1n
 /** Builds a map from entries; a later entry of the same partition wins. */
 export function offsetsOf(entries: Iterable<PartitionOffset>): PartitionOffsets {
   const map = new Map<string, Map<number, bigint>>()
-  for (const { topic, partition, offset } of entries) {
-    let partitions = map.get(topic)
-    if (!partitions) map.set(topic, (partitions = new Map()))
-    partitions.set(partition, offset)
-  }
+  for (const { topic, partition, offset } of entries) partitionsIn(map, topic).set(partition, offset)
   return map
+}
+
+function partitionsIn<T>(map: Map<string, Map<number, T>>, topic: string): Map<number, T> {
+  let partitions = map.get(topic)
+  if (!partitions) map.set(topic, (partitions = new Map()))
+  return partitions
 }
 
 /** All entries, ordered by topic (code units), then partition. */
@@ -45,6 +47,16 @@ export function sameOffsets(a: PartitionOffsets, b: PartitionOffsets): boolean {
   const left = entriesOf(a)
   return left.length === entriesOf(b).length && left.every((e) => offsetAt(b, e) === e.offset)
 }
+
+/** Partitions of `a` that `b` does not have, ordered. */
+export const partitionsNotIn = (a: PartitionOffsets, b: PartitionOffsets): TopicPartition[] =>
+  entriesOf(a)
+    .filter((tp) => offsetAt(b, tp) === undefined)
+    .map(({ topic, partition }) => ({ topic, partition }))
+
+/** The map without some topics. */
+export const withoutTopics = (offsets: PartitionOffsets, topics: ReadonlySet<string>): PartitionOffsets =>
+  new Map([...offsets].filter(([topic]) => !topics.has(topic)))
 
 export const nameOf = (tp: TopicPartition): string => `${tp.topic}-${tp.partition}`
 
@@ -83,24 +95,52 @@ export function offsetsToJson(offsets: PartitionOffsets): string {
 }
 
 /**
- * Parses Spark's offset JSON. Values are integers from -2 (-1 latest, -2 earliest: only startingOffsets may hold
- * them, its parser decides) up to 2^63-1.
+ * Parses Spark's offset JSON as a log holds it: offsets from 0 to 2^63-1. The -1 and -2 of startingOffsets are read by
+ * offset-range-limit alone.
  * @throws SyntaxError with a reason that the caller wraps with the option or entry name.
  */
 export function offsetsFromJson(text: string): PartitionOffsets {
-  const parsed = parseExact(text)
+  return partitionValuesFrom(parseExact(text), offsetFrom)
+}
+
+/**
+ * Reads `{"topic":{"0":value}}`, already parsed, with one reader for the values; `name` is `topic-partition`.
+ * @throws SyntaxError
+ */
+export function partitionValuesFrom<T>(
+  parsed: unknown,
+  read: (name: string, value: unknown) => T
+): ReadonlyMap<string, ReadonlyMap<number, T>> {
   if (!isObject(parsed)) throw new SyntaxError('not a JSON object of topics')
-  return offsetsOf(
-    Object.entries(parsed).flatMap(([topic, partitions]) => {
-      if (!isObject(partitions))
-        throw new SyntaxError(`the value of topic ${JSON.stringify(topic)} is not an object of partitions`)
-      return Object.entries(partitions).map(([partition, value]) => ({
-        topic,
-        partition: partitionFrom(topic, partition),
-        offset: offsetFrom(`${topic}-${partition}`, value),
-      }))
-    })
-  )
+  const map = new Map<string, Map<number, T>>()
+  for (const [topic, partitions] of Object.entries(parsed)) {
+    if (!isObject(partitions))
+      throw new SyntaxError(`the value of topic ${JSON.stringify(topic)} is not an object of partitions`)
+    for (const [partition, value] of Object.entries(partitions))
+      partitionsIn(map, topic).set(partitionFrom(topic, partition), read(`${topic}-${partition}`, value))
+  }
+  return map
+}
+
+/**
+ * An offset from parsed JSON: an exact integer from `min` (0) to 2^63-1. A number beyond 2^53 is refused: a double has
+ * rounded it already.
+ * @throws SyntaxError
+ */
+export function offsetFrom(name: string, value: unknown, min: bigint = 0n): bigint {
+  const offset = typeof value === 'bigint' ? value : Number.isSafeInteger(value) ? BigInt(value as number) : null
+  if (offset === null || offset < min || offset > MAX_INT64)
+    throw new SyntaxError(`the offset ${textOf(value)} of ${name} is not an integer from ${min} to ${MAX_INT64}`)
+  return offset
+}
+
+/** A partition number from the key of a JSON object. @throws SyntaxError */
+export function partitionFrom(topic: string, text: string): number {
+  if (!/^(0|[1-9]\d{0,9})$/.test(text) || Number(text) > 0x7fffffff)
+    throw new SyntaxError(
+      `partition ${JSON.stringify(text)} of topic ${JSON.stringify(topic)} is not a partition number`
+    )
+  return Number(text)
 }
 
 /** The JSON form for embedding in larger entries: plain nested objects of bigint. */
@@ -113,23 +153,14 @@ export const offsetsToObject = (offsets: PartitionOffsets): Record<string, Recor
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-function partitionFrom(topic: string, text: string): number {
-  if (!/^\d{1,10}$/.test(text) || Number(text) > 0x7fffffff)
-    throw new SyntaxError(
-      `partition ${JSON.stringify(text)} of topic ${JSON.stringify(topic)} is not a partition number`
-    )
-  return Number(text)
-}
+// A value for a message; an object or a text is shown as JSON.
+const textOf = (value: unknown): string => (typeof value === 'number' ? String(value) : stringifyExact(value))
 
-function offsetFrom(name: string, value: unknown): bigint {
-  const offset = typeof value === 'bigint' ? value : Number.isSafeInteger(value) ? BigInt(value as number) : null
-  if (offset === null || offset < -2n || offset > MAX_INT64)
-    throw new SyntaxError(`the offset ${String(value)} of ${name} is not an integer from -2 to ${MAX_INT64}`)
-  return offset
-}
-
-/** Parses a stored decimal offset (as in task lists), naming the entry on failure. */
+/** An offset in a stored entry (as in task lists), from 0 to 2^63-1. @throws LOG_ENTRY_UNREADABLE naming the entry. */
 export function storedOffset(entry: string, value: unknown): bigint {
-  if (typeof value === 'bigint' || Number.isSafeInteger(value)) return BigInt(value as number | bigint)
-  throw new SluiceError('LOG_ENTRY_UNREADABLE', { entry, reason: `${String(value)} is not an offset` })
+  try {
+    return offsetFrom(entry, value)
+  } catch (error) {
+    throw new SluiceError('LOG_ENTRY_UNREADABLE', { entry, reason: `${textOf(value)} is not an offset` }, error)
+  }
 }
