@@ -30,8 +30,9 @@ function run(command, args, missing) {
   if (result.error?.code === 'ENOENT') throw new SetupError(`${command} is not installed. ${missing}`)
   if (result.error) throw result.error
   if (result.status !== 0) {
-    const output = `${result.stdout}${result.stderr}`.trim().split('\n').slice(-40).join('\n')
-    throw new SetupError(`'${command} ${args.join(' ')}' failed:\n${output}`)
+    const lines = `${result.stdout}${result.stderr}`.trim().split('\n')
+    const shown = lines.length > 60 ? [...lines.slice(0, 30), '...', ...lines.slice(-30)] : lines
+    throw new SetupError(`'${command} ${args.join(' ')}' failed:\n${shown.join('\n')}`)
   }
   return `${result.stdout}${result.stderr}`
 }
@@ -76,7 +77,7 @@ function checkNode() {
 const nodePackages = {
   name: 'node packages',
   isReady: nodePackagesMatch,
-  install: () => void run('npm', ['ci'], 'It comes with Node.'),
+  install: () => void run('npm', ['ci', '--loglevel=error'], 'It comes with Node.'),
   verify: checkNode,
 }
 
