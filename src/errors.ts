@@ -67,6 +67,10 @@ export const errorConditions = {
     (p: { topic: string; partition: number; offset: string; reason: string }) =>
       `The record batch of ${p.topic}-${p.partition} at offset ${p.offset} cannot be read: ${p.reason}.`
   ),
+  KAFKA_RESPONSE_MALFORMED: transient(
+    (p: { api: string; reason: string }) =>
+      `A broker's ${p.api} answer cannot be parsed: ${p.reason}. It is asked for again; if this stays, something between client and broker damages the stream.`
+  ),
   KAFKAJS_SHAPE_CHANGED: fatal(
     (p: { what: string }) =>
       `kafkajs does not have the internal '${p.what}' that 2.2.4 has. Install kafkajs 2.2.4 exactly.`
@@ -81,6 +85,10 @@ export const errorConditions = {
     (p: { topic: string; partition: number; offset: string; reason: string }) =>
       `The mapping failed on ${p.topic}-${p.partition} at offset ${p.offset}: ${p.reason}. ` +
       'Correct the mapping, or return null for records to drop; the batch is replayed.'
+  ),
+  TOPIC_RECREATED: transient(
+    (p: { topic: string }) =>
+      `Topic ${p.topic} was deleted and created again while it was read. Nothing of this attempt counts; the next one reports the loss.`
   ),
   // -- the logs
   CONCURRENT_STREAM_LOG_UPDATE: transient(
@@ -106,6 +114,22 @@ export const errorConditions = {
   LOG_ENTRY_TOO_LARGE: fatal(
     (p: { entry: string; bytes: number }) => `${p.entry} takes ${p.bytes} bytes, more than the log can hold.`
   ),
+  LOG_STORE_UNREACHABLE: transient(
+    (p: { table: string; step: string; reason: string }) =>
+      `${p.step}: table ${p.table} did not answer: ${p.reason}. It is tried again; check the endpoint, the network and the table's limits if this stays.`
+  ),
+  LOG_STORE_DENIED: fatal(
+    (p: { table: string; step: string; reason: string }) =>
+      `${p.step}: table ${p.table} refused the request: ${p.reason}. Check the credentials and their rights on this table and its leading keys.`
+  ),
+  LOG_TABLE_MISSING: fatal(
+    (p: { table: string }) =>
+      `Table ${p.table} does not exist in the account and region of the credentials. Check the table's name and the region, or deploy the stack.`
+  ),
+  LOG_TABLE_UNUSABLE: fatal(
+    (p: { table: string; step: string; reason: string }) =>
+      `${p.step}: table ${p.table} cannot hold the logs: ${p.reason}. It needs the partition key 'pk' and the sort key 'sk', both strings.`
+  ),
   // -- sinks
   SINK_AHEAD_OF_LOG: fatal(
     (p: { sink: string; recorded: string; batchId: number; endOffsets: string }) =>
@@ -127,11 +151,26 @@ export const errorConditions = {
     (p: { table: string; version: number; reason: string }) =>
       `Version ${p.version} of Delta table ${p.table} cannot be read: ${p.reason}.`
   ),
+  DELTA_TABLE_CHANGED: transient(
+    (p: { table: string; reason: string }) =>
+      `Delta table ${p.table} changed while the batch was being committed: ${p.reason}. The batch is not in the table; it is tried again.`
+  ),
+  ROW_INVALID: fatal(
+    (p: { column: string; reason: string }) =>
+      `Column '${p.column}': ${p.reason}. Correct the mapping or the schema; nothing of this batch is visible and it is replayed.`
+  ),
   OBJECT_STORE_FAILED: transient((p: { object: string; reason: string }) => `Object ${p.object}: ${p.reason}.`),
+  OBJECT_STORE_REFUSED: fatal(
+    (p: { object: string; reason: string; remedy: string }) => `Object ${p.object}: ${p.reason}. ${p.remedy}`
+  ),
   // -- local runs
   DIRECTORY_IN_USE: fatal(
     (p: { directory: string; holder: string }) =>
       `Directory ${p.directory} is in use by ${p.holder}. Stop that run, or choose another --local directory.`
+  ),
+  DIRECTORY_UNUSABLE: fatal(
+    (p: { directory: string; reason: string }) =>
+      `Directory ${p.directory} cannot be used: ${p.reason}. Choose a --local directory that this user can write to.`
   ),
   NODE_TOO_OLD: fatal(
     (p: { found: string }) =>
