@@ -16,6 +16,8 @@ export interface Clock {
 
 // -- Kafka
 
+export type IsolationLevel = 'read_uncommitted' | 'read_committed'
+
 /** What the brokers hold now. `topicIds` is empty for topics whose brokers are older than 2.8. */
 export interface AssignedPartitions {
   readonly partitions: readonly TopicPartition[]
@@ -45,7 +47,7 @@ export interface Header {
 
 /**
  * Consecutive records of one partition, decoded from one batch of the wire and cut to the asked-for range. Keys and
- * values are views into a shared buffer: valid until the reader is asked for the next batch.
+ * values are views into a buffer that is never written again: they may be kept, and then keep that buffer alive.
  */
 export interface RecordBatch extends TopicPartition {
   readonly length: number
@@ -72,9 +74,10 @@ export interface RangeReader {
   /**
    * The visible records of exactly `[from, until)`, in order, each once. Ends only when the position has reached
    * `until`: gaps (markers, aborted or compacted records) are passed over; a time-out throws (S12).
+   * The isolation level is the plan's, not today's option (decision 1).
    * @throws KAFKA_DATA_LOSS, KAFKA_TIMEOUT, KAFKA_UNREACHABLE, CORRUPT_RECORD_BATCH, UNSUPPORTED_RECORD_BATCH
    */
-  read(range: OffsetRange, signal: AbortSignal): AsyncGenerator<RecordBatch, RangeEnd>
+  read(range: OffsetRange, isolation: IsolationLevel, signal: AbortSignal): AsyncGenerator<RecordBatch, RangeEnd>
   close(): Promise<void>
 }
 
@@ -125,14 +128,20 @@ export interface RunLease {
 export interface ObjectStore {
   /** For messages: a path or an s3:// address. */
   readonly root: string
-  /** Creates the object if its key is free; durable when it answers. An unknown outcome throws OBJECT_STORE_FAILED. */
+  /**
+   * Creates the object if its key is free; durable when it answers. Where the key holds exactly these bytes the answer
+   * may be either: a store that repeats a put whose answer was lost cannot tell its own from an equal one, so what must
+   * have one winner carries a mark of its writer. @throws OBJECT_STORE_FAILED (unknown outcome), OBJECT_STORE_REFUSED
+   */
   putIfAbsent(key: string, body: Uint8Array, signal: AbortSignal): Promise<'created' | 'exists'>
+  /** Creates or replaces the object, whole; durable when it answers. For hints, never for what decides. */
+  put(key: string, body: Uint8Array, signal: AbortSignal): Promise<void>
   /** Writes an object of a unique name piece by piece; it appears whole at close, or never. */
   create(key: string, signal: AbortSignal): Promise<ObjectWriter>
   get(key: string, signal: AbortSignal): Promise<Uint8Array | null>
   /** Bytes, or null where there is none. */
   size(key: string, signal: AbortSignal): Promise<number | null>
-  /** Keys under a prefix that come after `startAfter`, in order. */
+  /** Keys under a prefix (any leading part of a key) that come after `startAfter`, in the order of their UTF-8 bytes. */
   list(prefix: string, startAfter: string | null, signal: AbortSignal): Promise<readonly string[]>
 }
 

@@ -1,0 +1,138 @@
+/** What a run shows: a line per batch, a live bar on a terminal, or JSON lines for machines. */
+import { describeFindings } from '../data-loss.ts'
+import { stringifyExact } from '../offsets.ts'
+import type { RunEvent, RunResult } from '../local/runner.ts'
+import type { SourceOptions } from '../options.ts'
+import type { StreamingQueryProgress } from '../progress.ts'
+
+export interface RunReport {
+  event(event: RunEvent): void
+  end(result: RunResult): void
+  /** Takes the live bar off the terminal. */
+  clear(): void
+}
+
+export interface ReportOptions {
+  readonly json: boolean
+  readonly queryName: string
+  readonly options: SourceOptions
+}
+
+export const runReport = (options: ReportOptions): RunReport =>
+  options.json ? jsonReport(options) : textReport(options)
+
+function jsonReport({ options }: ReportOptions): RunReport {
+  const print = (value: object): void => void process.stdout.write(`${stringifyExact(value)}\n`)
+  for (const text of options.warnings) print({ event: 'warning', text })
+  return {
+    event: ({ kind, ...rest }) => print({ event: kind, ...rest }),
+    end: ({ kind, ...rest }) => print({ event: kind, ...rest }),
+    clear: () => {},
+  }
+}
+
+function textReport({ queryName, options }: ReportOptions): RunReport {
+  const bar = liveBar()
+  const line = (text: string): void => {
+    bar.clear()
+    process.stdout.write(`${text}\n`)
+  }
+  const warn = (text: string): void => {
+    bar.clear()
+    process.stderr.write(`warning: ${text}\n`)
+  }
+  for (const text of options.warnings) warn(text)
+  return {
+    event(event) {
+      switch (event.kind) {
+        case 'started':
+          return line(`query ${queryName}  run ${event.runId}`)
+        case 'resumed':
+          return resumed(options, event.offsets, line, warn)
+        case 'planned':
+          if (event.replay)
+            line(
+              `batch ${event.batchId}  replay of a batch that was planned and not committed, ${event.tasks} tasks left`
+            )
+          return bar.start(event.batchId, event.tasks)
+        case 'task':
+          if (event.outcome.kind === 'alreadyReported' && event.outcome.differs)
+            warn(`batch ${event.batchId} task ${event.task}: a replay read other records than the attempt that counts`)
+          return bar.step()
+        case 'redo':
+          return warn(`batch ${event.batchId}: ${event.reason}; its tasks run again`)
+        case 'fallingBehind':
+          return warn(
+            `batch ${event.batchId} took ${event.tookMs} ms, longer than the trigger interval of ${event.intervalMs} ms`
+          )
+        case 'progress':
+          line(batchLine(event.progress))
+          if (event.progress.sluice.dataLoss.length > 0)
+            warn(`data loss in batch ${event.progress.batchId}: ${describeFindings(event.progress.sluice.dataLoss)}`)
+          return event.warnings.forEach(warn)
+        default:
+          return event satisfies never
+      }
+    },
+    end: (result) =>
+      line(result.kind === 'busy' ? `busy: ${result.holder} holds query ${queryName}` : `query ${queryName}  done`),
+    clear: () => bar.clear(),
+  }
+}
+
+/** The notice that a resumed query does not look at its starting options (S3, B06). */
+function resumed(
+  { startingOffsets }: SourceOptions,
+  offsets: string,
+  line: (text: string) => void,
+  warn: (text: string) => void
+): void {
+  line(`resumed from ${offsets}`)
+  if (startingOffsets.kind !== 'latest')
+    warn(
+      `option 'startingOffsets' is not used: the query resumes from its log. To read again, give the query another name.`
+    )
+}
+
+const count = new Intl.NumberFormat('en-US')
+
+function batchLine(progress: StreamingQueryProgress): string {
+  const { sluice, batchDuration } = progress
+  const seconds = Math.max(1, batchDuration) / 1000
+  return [
+    `batch ${progress.batchId}`,
+    `${count.format(progress.numInputRows)} rows`,
+    `${(sluice.inputBytes / 1e6 / seconds).toFixed(1)} MB/s`,
+    `${seconds.toFixed(1)} s`,
+    `${count.format(sluice.offsetsBehindLatestAtCommit)} offsets behind latest`,
+  ].join('  ')
+}
+
+const BAR_WIDTH = 30
+
+/** Redrawn in place; nothing where standard output is not a terminal. */
+function liveBar(): { start(batchId: number, tasks: number): void; step(): void; clear(): void } {
+  let batchId = 0
+  let tasks = 0
+  let done = 0
+  const draw = (): void => {
+    if (!process.stdout.isTTY) return
+    const filled = tasks === 0 ? BAR_WIDTH : Math.round((done / tasks) * BAR_WIDTH)
+    process.stdout.write(
+      `\r\x1b[Kbatch ${batchId}  [${'#'.repeat(filled).padEnd(BAR_WIDTH, '.')}]  ${done}/${tasks} tasks`
+    )
+  }
+  return {
+    start(id, of) {
+      batchId = id
+      tasks = of
+      done = 0
+      draw()
+    },
+    step() {
+      done++
+      draw()
+    },
+    clear: () => void (process.stdout.isTTY && process.stdout.write('\r\x1b[K')),
+  }
+}

@@ -1,0 +1,13 @@
+/** The public API. */
+export { SluiceError, errorConditions } from './errors.ts'
+export type { ErrorCondition } from './errors.ts'
+export type { KafkaRecord, Mapper } from './mapping.ts'
+export type { KafkaOptions } from './options.ts'
+export type { BatchId, CommitMessage, DataWriter, Header, Sink, SinkContext, SinkDefinition, TaskId } from './ports.ts'
+export type { StreamingQueryProgress } from './progress.ts'
+export { defineQuery, kafka } from './query.ts'
+export type { Query } from './query.ts'
+export { t } from './schema.ts'
+export type { Field, Row, RowBatch, Schema } from './schema.ts'
+export { deltaTable } from './sinks/delta/table.ts'
+export { Trigger } from './trigger.ts'

@@ -1,0 +1,366 @@
+/**
+ * The entries of the logs: what each holds, its versioned text, and the two decisions made from them alone: where a
+ * query resumes and whether a batch's reports cover its plan.
+ *
+ * Every entry starts with `"v"`. A reader refuses a version above its own by name (K16); a release writes a new version
+ * only once its predecessor could read it (P22).
+ */
+import type { DataLossFinding } from './data-loss.ts'
+import { SluiceError, reasonOf } from './errors.ts'
+import {
+  isObject,
+  nameOf,
+  offsetsFromJson,
+  offsetsToObject,
+  parseExact,
+  storedOffset,
+  stringifyExact,
+} from './offsets.ts'
+import type { PartitionOffsets } from './offsets.ts'
+import type { CommitMessage, EntryKey, IsolationLevel } from './ports.ts'
+import type { StreamingQueryProgress } from './progress.ts'
+import type { OffsetRange } from './ranges.ts'
+
+/** The newest version this release reads and the one it writes. */
+export const LOG_VERSION = 1
+
+// -- keys. Those of `offsets` and `commits` are batch ids; see protocol.md "Keys" for the table's side.
+
+export const logKeys = {
+  metadata: { log: 'meta', id: 'metadata' },
+  source: { log: 'meta', id: 'sources/0' },
+  offsets: (batchId: number) => ({ log: 'offsets', id: batchId }),
+  commits: (batchId: number) => ({ log: 'commits', id: batchId }),
+  report: (batchId: number, generation: number, task: number) => ({
+    log: `reports/${batchId}`,
+    id: `${pad(generation)}/${pad(task)}`,
+  }),
+  redo: (batchId: number, generation: number) => ({ log: `redo/${batchId}`, id: generation }),
+  runEnd: (runId: string) => ({ log: 'runs', id: `${runId}/end` }),
+} as const satisfies Record<string, EntryKey | ((...ids: never[]) => EntryKey)>
+
+const pad = (n: number): string => String(n).padStart(6, '0')
+
+export const entryName = (key: EntryKey): string => `${key.log}/${key.id}`
+
+// -- entries
+
+/** The plan of a batch, frozen before anything is read (effect 1). A replay uses it whatever changed meanwhile (S4). */
+export interface OffsetsEntry {
+  readonly batchId: number
+  /** The run that wrote it. */
+  readonly runId: string
+  /** Milliseconds since the epoch, reused on replay. */
+  readonly batchTimestampMs: number
+  readonly start: PartitionOffsets
+  readonly end: PartitionOffsets
+  /** What Kafka held when the batch was planned; for lag. */
+  readonly latest: PartitionOffsets
+  /** Topic -> topic id (P9). Empty where the brokers have none. */
+  readonly topicIds: ReadonlyMap<string, string>
+  readonly isolationLevel: IsolationLevel
+  /** The unit of work and of report (P1): one or more ranges each. */
+  readonly tasks: readonly (readonly OffsetRange[])[]
+  /** Losses that the planner found and, with failOnDataLoss=false, went on from. */
+  readonly dataLoss: readonly DataLossFinding[]
+  readonly fingerprint: Fingerprint
+}
+
+/** What a batch's rows depend on beside its offsets (P10). */
+export interface Fingerprint {
+  /** Target, schema and partitioning, as the sink states them. */
+  readonly sink: string
+  /** The mapping's source text, hashed. */
+  readonly mapping: string
+}
+
+/** What became of one range (N5): `records` delivered, `rows` written, and a hash over the records. */
+export interface RangeReceipt extends OffsetRange {
+  readonly records: number
+  readonly rows: number
+  /** Bytes of the keys and values delivered. */
+  readonly bytes: number
+  /** SHA-256 over the records delivered, hex. A replay of the same range gives the same hash. */
+  readonly hash: string
+  /** The partition's high watermark in the last answer; null if nothing was fetched. */
+  readonly highWatermark: bigint | null
+}
+
+/** One task's result (effect 3): a receipt per range, and what it staged. */
+export interface RangeReport {
+  readonly batchId: number
+  readonly planDigest: string
+  readonly generation: number
+  readonly task: number
+  readonly attempt: string
+  readonly runId: string
+  readonly fingerprint: Fingerprint
+  readonly ranges: readonly RangeReceipt[]
+  readonly dataLoss: readonly DataLossFinding[]
+  readonly message: CommitMessage
+}
+
+/** The end of a batch (effect 5). */
+export interface CommitsEntry {
+  readonly batchId: number
+  readonly runId: string
+  readonly progress: StreamingQueryProgress
+  readonly dataLoss: readonly DataLossFinding[]
+}
+
+// -- codecs
+
+export const encodeMetadata = (id: string): string => stringifyExact({ v: LOG_VERSION, id })
+
+export const decodeMetadata = (text: string): string =>
+  decode('meta/metadata', text, (json) => textOf(json['id'], 'id'))
+
+export const encodeOffsetMap = (offsets: PartitionOffsets): string =>
+  stringifyExact({ v: LOG_VERSION, offsets: offsetsToObject(offsets) })
+
+/** Reads `sources/0` and `runs/<run>/end`. */
+export const decodeOffsetMap = (entry: string, text: string): PartitionOffsets =>
+  decode(entry, text, (json) => offsetsIn(json['offsets']))
+
+export const encodeRedo = (runId: string, reason: string): string => stringifyExact({ v: LOG_VERSION, runId, reason })
+
+export function encodeOffsets(entry: OffsetsEntry): string {
+  const topics = [...new Set(entry.tasks.flatMap((ranges) => ranges.map((r) => r.topic)))]
+  const indexOf = new Map(topics.map((topic, i) => [topic, i]))
+  return stringifyExact({
+    v: LOG_VERSION,
+    batchId: entry.batchId,
+    runId: entry.runId,
+    batchTimestampMs: entry.batchTimestampMs,
+    isolationLevel: entry.isolationLevel,
+    start: offsetsToObject(entry.start),
+    end: offsetsToObject(entry.end),
+    latest: offsetsToObject(entry.latest),
+    topicIds: [...entry.topicIds],
+    fingerprint: entry.fingerprint,
+    dataLoss: entry.dataLoss,
+    topics, // named once: thousands of ranges share a few names
+    tasks: entry.tasks.map((ranges) => ranges.map((r) => [indexOf.get(r.topic), r.partition, r.from, r.until])),
+  })
+}
+
+export function decodeOffsets(batchId: number, text: string): OffsetsEntry {
+  const name = entryName(logKeys.offsets(batchId))
+  return decode(name, text, (json) => {
+    const topics = arrayOf(json['topics'], 'topics').map((topic) => textOf(topic, 'topics'))
+    return {
+      batchId: sameBatch(batchId, json['batchId']),
+      runId: textOf(json['runId'], 'runId'),
+      batchTimestampMs: numberOf(json['batchTimestampMs'], 'batchTimestampMs'),
+      start: offsetsIn(json['start']),
+      end: offsetsIn(json['end']),
+      latest: offsetsIn(json['latest']),
+      topicIds: new Map(arrayOf(json['topicIds'], 'topicIds').map((pair) => pairOf(pair, 'topicIds'))),
+      isolationLevel: json['isolationLevel'] === 'read_committed' ? 'read_committed' : 'read_uncommitted',
+      tasks: arrayOf(json['tasks'], 'tasks').map((ranges) =>
+        arrayOf(ranges, 'tasks').map((range) => rangeFromTuple(name, topics, arrayOf(range, 'tasks')))
+      ),
+      dataLoss: arrayOf(json['dataLoss'], 'dataLoss').map((finding) => findingFrom(name, finding)),
+      fingerprint: fingerprintFrom(json['fingerprint']),
+    }
+  })
+}
+
+export const encodeReport = (report: RangeReport): string => stringifyExact({ v: LOG_VERSION, ...report })
+
+export function decodeReport(key: EntryKey, text: string): RangeReport {
+  const name = entryName(key)
+  return decode(name, text, (json) => ({
+    batchId: numberOf(json['batchId'], 'batchId'),
+    planDigest: textOf(json['planDigest'], 'planDigest'),
+    generation: numberOf(json['generation'], 'generation'),
+    task: numberOf(json['task'], 'task'),
+    attempt: textOf(json['attempt'], 'attempt'),
+    runId: textOf(json['runId'], 'runId'),
+    fingerprint: fingerprintFrom(json['fingerprint']),
+    ranges: arrayOf(json['ranges'], 'ranges').map((range) => receiptFrom(name, range)),
+    dataLoss: arrayOf(json['dataLoss'], 'dataLoss').map((finding) => findingFrom(name, finding)),
+    message: messageFrom(json['message']),
+  }))
+}
+
+export const encodeCommit = (entry: CommitsEntry): string => stringifyExact({ v: LOG_VERSION, ...entry })
+
+export function decodeCommit(batchId: number, text: string): CommitsEntry {
+  const name = entryName(logKeys.commits(batchId))
+  return decode(name, text, (json) => ({
+    batchId: sameBatch(batchId, json['batchId']),
+    runId: textOf(json['runId'], 'runId'),
+    // Written by progressOf and only shown again: its fields are not looked into.
+    progress: objectOf(json['progress'], 'progress') as unknown as StreamingQueryProgress,
+    dataLoss: arrayOf(json['dataLoss'], 'dataLoss').map((finding) => findingFrom(name, finding)),
+  }))
+}
+
+// -- decisions
+
+/** What the planner read: the newest plan N and the commits beside it. Never two "newest" queries (P17). */
+export interface LogState {
+  readonly newest: OffsetsEntry | null
+  /** `offsets/N-1` exists (asked only for N > 0). */
+  readonly previousExists: boolean
+  /** `commits/N`, `commits/N-1` and `commits/N+1` exist; N is -1 where nothing was planned. */
+  readonly committed: boolean
+  readonly previousCommitted: boolean
+  readonly nextCommitted: boolean
+}
+
+export type ResumePoint =
+  | { readonly kind: 'fresh' }
+  | { readonly kind: 'next'; readonly batchId: number; readonly previous: OffsetsEntry }
+  | { readonly kind: 'replay'; readonly entry: OffsetsEntry }
+
+/**
+ * Where a query goes on (spark-semantics 6.2, stricter: a hole is refused, never worked around; X11, B37).
+ * @throws LOG_ENTRY_MISSING
+ */
+export function resumePoint(state: LogState): ResumePoint {
+  const { newest } = state
+  const batchId = newest?.batchId ?? -1
+  const missing = (entry: string, because: string): never => {
+    throw new SluiceError('LOG_ENTRY_MISSING', { entry, because })
+  }
+  if (state.nextCommitted) missing(`batch ${batchId + 1} of offsets`, `commits/${batchId + 1} exists`)
+  if (newest === null) return { kind: 'fresh' }
+  if (batchId > 0 && !state.previousExists) missing(`batch ${batchId - 1} of offsets`, `offsets/${batchId} exists`)
+  if (state.committed) return { kind: 'next', batchId: batchId + 1, previous: newest }
+  if (batchId > 0 && !state.previousCommitted)
+    missing(`batch ${batchId - 1} of commits`, `offsets/${batchId} was planned after it`)
+  return { kind: 'replay', entry: newest }
+}
+
+export type ReportsVerdict =
+  | { readonly kind: 'complete'; readonly reports: readonly RangeReport[] }
+  | { readonly kind: 'incomplete'; readonly tasks: readonly number[] }
+  | { readonly kind: 'unusable'; readonly reason: string }
+
+/**
+ * Whether the reports cover the plan: the *set* of planned ranges, each once, under one fingerprint (P10, B48). Reports
+ * of another generation, batch or plan do not count.
+ */
+export function verifyReports(
+  plan: OffsetsEntry,
+  planDigest: string,
+  generation: number,
+  reports: readonly RangeReport[]
+): ReportsVerdict {
+  const counted = new Map<number, RangeReport>()
+  for (const report of reports) {
+    const isOfPlan = report.batchId === plan.batchId && report.planDigest === planDigest
+    if (isOfPlan && report.generation === generation && covers(report, plan.tasks[report.task]))
+      counted.set(report.task, report)
+  }
+  const missing = plan.tasks.flatMap((_ranges, task) => (counted.has(task) ? [] : [task]))
+  if (missing.length > 0) return { kind: 'incomplete', tasks: missing }
+  const ordered = [...counted.values()].toSorted((a, b) => a.task - b.task)
+  const shapes = new Set(ordered.map((r) => stringifyExact([r.fingerprint.sink, r.fingerprint.mapping])))
+  if (shapes.size > 1)
+    return {
+      kind: 'unusable',
+      reason: 'its tasks were written with different sinks or mappings (a deployment came between)',
+    }
+  return { kind: 'complete', reports: ordered }
+}
+
+function covers(report: RangeReport, planned: readonly OffsetRange[] | undefined): boolean {
+  const identify = (r: OffsetRange): string => `${nameOf(r)} ${r.from} ${r.until}`
+  const reported = report.ranges.map(identify)
+  return (
+    planned !== undefined && planned.length === reported.length && planned.every((r, i) => identify(r) === reported[i])
+  )
+}
+
+// -- decoding pieces. Each throws a SyntaxError that `decode` wraps with the entry's name.
+
+function decode<T>(entry: string, text: string, read: (json: Record<string, unknown>) => T): T {
+  try {
+    const json = objectOf(parseExact(text), 'the entry')
+    const version = json['v']
+    if (typeof version === 'number' && version > LOG_VERSION)
+      throw new SluiceError('UNSUPPORTED_LOG_VERSION', { entry, found: version, supported: LOG_VERSION })
+    if (version !== LOG_VERSION) throw new SyntaxError(`its version field 'v' is ${JSON.stringify(version)}`)
+    return read(json)
+  } catch (error) {
+    if (error instanceof SluiceError) throw error
+    throw new SluiceError('LOG_ENTRY_UNREADABLE', { entry, reason: reasonOf(error) }, error)
+  }
+}
+
+const wrong = (field: string, wanted: string): never => {
+  throw new SyntaxError(`field '${field}' is not ${wanted}`)
+}
+const textOf = (value: unknown, field: string): string => (typeof value === 'string' ? value : wrong(field, 'a text'))
+const numberOf = (value: unknown, field: string): number =>
+  typeof value === 'number' ? value : wrong(field, 'a number')
+const arrayOf = (value: unknown, field: string): readonly unknown[] =>
+  Array.isArray(value) ? value : wrong(field, 'a list')
+const objectOf = (value: unknown, field: string): Record<string, unknown> =>
+  isObject(value) ? value : wrong(field, 'an object')
+const pairOf = (value: unknown, field: string): [string, string] => {
+  const [first, second] = arrayOf(value, field)
+  return [textOf(first, field), textOf(second, field)]
+}
+
+function sameBatch(wanted: number, found: unknown): number {
+  if (found !== wanted) throw new SyntaxError(`it names batch ${String(found)}`)
+  return wanted
+}
+
+const offsetsIn = (value: unknown): PartitionOffsets => offsetsFromJson(stringifyExact(objectOf(value, 'offsets')))
+
+function rangeFromTuple(entry: string, topics: readonly string[], tuple: readonly unknown[]): OffsetRange {
+  const [index, partition, from, until] = tuple
+  return {
+    topic: textOf(topics[numberOf(index, 'tasks')], 'topics'),
+    partition: numberOf(partition, 'tasks'),
+    from: storedOffset(entry, from),
+    until: storedOffset(entry, until),
+  }
+}
+
+function rangeFrom(entry: string, value: unknown): OffsetRange {
+  const json = objectOf(value, 'ranges')
+  return {
+    topic: textOf(json['topic'], 'topic'),
+    partition: numberOf(json['partition'], 'partition'),
+    from: storedOffset(entry, json['from']),
+    until: storedOffset(entry, json['until']),
+  }
+}
+
+function receiptFrom(entry: string, value: unknown): RangeReceipt {
+  const json = objectOf(value, 'ranges')
+  return {
+    ...rangeFrom(entry, value),
+    records: numberOf(json['records'], 'records'),
+    rows: numberOf(json['rows'], 'rows'),
+    bytes: numberOf(json['bytes'], 'bytes'),
+    hash: textOf(json['hash'], 'hash'),
+    highWatermark: json['highWatermark'] === null ? null : storedOffset(entry, json['highWatermark']),
+  }
+}
+
+const findingFrom = (entry: string, value: unknown): DataLossFinding => ({
+  ...rangeFrom(entry, value),
+  reason: textOf(objectOf(value, 'dataLoss')['reason'], 'reason') as DataLossFinding['reason'],
+})
+
+function fingerprintFrom(value: unknown): Fingerprint {
+  const json = objectOf(value, 'fingerprint')
+  return { sink: textOf(json['sink'], 'sink'), mapping: textOf(json['mapping'], 'mapping') }
+}
+
+function messageFrom(value: unknown): CommitMessage {
+  const json = objectOf(value, 'message')
+  return {
+    objects: arrayOf(json['objects'], 'objects').map((o) => textOf(o, 'objects')),
+    rows: numberOf(json['rows'], 'rows'),
+    bytes: numberOf(json['bytes'], 'bytes'),
+    detail: textOf(json['detail'], 'detail'),
+  }
+}

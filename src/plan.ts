@@ -1,0 +1,131 @@
+/**
+ * What the next batch would be: every look at Kafka and at the sink, and every check, without a durable effect of its own
+ * beside the two that freeze a position (`sources/0`, `runs/<run>/end`).
+ */
+import { admitOffsets } from './admission.ts'
+import type { BatchContext, Run } from './context.ts'
+import { checkDataLoss, enforce, recreatedTopics } from './data-loss.ts'
+import { decodeOffsetMap, encodeOffsetMap, entryName, logKeys } from './log.ts'
+import type { OffsetsEntry, ResumePoint } from './log.ts'
+import { resolveStart } from './offset-range-limit.ts'
+import { entriesOf, offsetAt } from './offsets.ts'
+import type { PartitionOffsets } from './offsets.ts'
+import type { AssignedPartitions, EntryKey } from './ports.ts'
+import { splitRanges } from './ranges.ts'
+
+export interface DraftRequest {
+  readonly run: Run
+  readonly queryId: string
+  readonly resume: Exclude<ResumePoint, { kind: 'replay' }>
+  /** Start of the trigger, ms since the epoch. */
+  readonly triggerMs: number
+}
+
+/** The next batch as it would be logged, every check done; null when there is no new data. */
+export async function draftNext(
+  context: BatchContext,
+  request: DraftRequest,
+  signal: AbortSignal
+): Promise<OffsetsEntry | null> {
+  const { resume, run } = request
+  const start = resume.kind === 'next' ? resume.previous.end : await frozenStart(context, request, signal)
+  const assigned = await context.offsets.assigned(signal)
+  const latest = run.availableNow
+    ? await frozenEnd(context, run, assigned, signal)
+    : await context.offsets.latest(assigned.partitions, signal)
+  return draftBetween(context, request, { start, latest, assigned }, signal)
+}
+
+/**
+ * `sources/0`: where the query starts, frozen by its first plan even if no batch follows. The checks of that plan run
+ * before it is put, so that a mistyped start is not frozen; a loser of the put uses the stored start (P16).
+ */
+async function frozenStart(
+  context: BatchContext,
+  request: DraftRequest,
+  signal: AbortSignal
+): Promise<PartitionOffsets> {
+  const stored = await context.log.get(logKeys.source, signal)
+  if (stored !== null) return decodeOffsetMap(entryName(logKeys.source), stored)
+  const assigned = await context.offsets.assigned(signal)
+  const earliest = await context.offsets.earliest(assigned.partitions, signal)
+  const latest = await context.offsets.latest(assigned.partitions, signal)
+  const start = resolveStart(context.options.startingOffsets, {
+    assigned: assigned.partitions,
+    earliest,
+    latest,
+  })
+  await draftBetween(context, request, { start, latest, assigned }, signal)
+  return freeze(context, logKeys.source, start, signal)
+}
+
+/** The end of an AvailableNow run: what Kafka held at its first plan, once any replay was done (P18). */
+async function frozenEnd(
+  context: BatchContext,
+  run: Run,
+  assigned: AssignedPartitions,
+  signal: AbortSignal
+): Promise<PartitionOffsets> {
+  const key = logKeys.runEnd(run.runId)
+  const stored = await context.log.get(key, signal)
+  if (stored !== null) return decodeOffsetMap(entryName(key), stored)
+  return freeze(context, key, await context.offsets.latest(assigned.partitions, signal), signal)
+}
+
+/** Puts a position once; whoever comes second uses the stored one (P11). */
+async function freeze(
+  context: BatchContext,
+  key: EntryKey,
+  offsets: PartitionOffsets,
+  signal: AbortSignal
+): Promise<PartitionOffsets> {
+  const outcome = await context.log.add(key, encodeOffsetMap(offsets), signal)
+  return outcome.kind === 'added' ? offsets : decodeOffsetMap(entryName(key), outcome.entry)
+}
+
+interface Observed {
+  readonly start: PartitionOffsets
+  readonly latest: PartitionOffsets
+  readonly assigned: AssignedPartitions
+}
+
+async function draftBetween(
+  context: BatchContext,
+  { run, queryId, resume, triggerMs }: DraftRequest,
+  { start, latest, assigned }: Observed,
+  signal: AbortSignal
+): Promise<OffsetsEntry | null> {
+  const { options } = context
+  const newestBatch = resume.kind === 'next' ? resume.previous.batchId : null
+  const recreated =
+    resume.kind === 'next' ? recreatedTopics(resume.previous.topicIds, assigned.topicIds) : new Set<string>()
+  // A recreated topic's stored position means nothing: its partitions are as good as new (decision 7).
+  const known = new Map([...start].filter(([topic]) => !recreated.has(topic)))
+  const added = entriesOf(latest).filter((tp) => offsetAt(known, tp) === undefined)
+  const earliestOfNew = added.length === 0 ? new Map() : await context.offsets.earliest(added, signal)
+  const admitted = admitOffsets({
+    start: known,
+    latest,
+    earliestOfNew,
+    maxOffsetsPerTrigger: options.maxOffsetsPerTrigger,
+    fresh: newestBatch === null, // batch 0 runs even where nothing is new (decision 8)
+  })
+  if (admitted.kind === 'noNewData') return null
+  const { end } = admitted
+  const checked = checkDataLoss({ start, end, earliestOfNew, recreated, groupIdGiven: options.groupIdGiven })
+  const dataLoss = enforce(checked.findings, options.failOnDataLoss)
+  const fingerprint = await context.sink.check(queryId, newestBatch, signal)
+  return {
+    batchId: newestBatch === null ? 0 : newestBatch + 1,
+    runId: run.runId,
+    batchTimestampMs: triggerMs,
+    start,
+    end,
+    latest,
+    topicIds: assigned.topicIds,
+    isolationLevel: options.isolationLevel,
+    tasks: splitRanges(checked.ranges, options).map((range) => [range]),
+    dataLoss,
+    fingerprint: { sink: fingerprint, mapping: context.mappingDigest },
+  }
+}

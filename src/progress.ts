@@ -1,0 +1,156 @@
+/**
+ * A batch's progress in the shape of Spark's StreamingQueryProgress (spark-semantics 7): the same fields in the same
+ * order, then one trailing `sluice` object for what Spark does not have (protocol decision 13).
+ */
+import type { DataLossFinding } from './data-loss.ts'
+import type { OffsetsEntry, RangeReport } from './log.ts'
+import { entriesOf, offsetAt, offsetsOf, offsetsToObject, stringifyExact } from './offsets.ts'
+import type { PartitionOffsets } from './offsets.ts'
+
+type OffsetsObject = Record<string, Record<string, bigint>>
+
+export interface SourceProgress {
+  readonly description: string
+  /** null in the first batch of a query (X15). */
+  readonly startOffset: OffsetsObject | null
+  readonly endOffset: OffsetsObject
+  /** null for a replayed batch: latest was never asked. */
+  readonly latestOffset: OffsetsObject | null
+  readonly numInputRows: number
+  readonly inputRowsPerSecond: number
+  readonly processedRowsPerSecond: number
+  /** Spark's three lag metrics, as texts; absent for a replayed batch. */
+  readonly metrics?: Readonly<Record<string, string>>
+}
+
+/** What sluice knows beside Spark's fields. */
+export interface SluiceProgress {
+  readonly replay: boolean
+  readonly tasks: number
+  readonly offsets: bigint
+  /** Offsets of the batch that hold no record: markers, aborted or compacted records (N5). */
+  readonly offsetsWithoutRecord: bigint
+  readonly inputBytes: number
+  readonly outputBytes: number
+  /** Against the high watermarks that the workers last saw, so unlike Spark's not as old as the plan (decision 12). */
+  readonly offsetsBehindLatestAtCommit: bigint
+  readonly dataLoss: readonly DataLossFinding[]
+}
+
+export interface StreamingQueryProgress {
+  readonly id: string
+  readonly runId: string
+  readonly name: string | null
+  /** Start of the trigger, UTC, ISO with milliseconds. */
+  readonly timestamp: string
+  readonly batchId: number
+  readonly batchDuration: number
+  readonly numInputRows: number
+  readonly inputRowsPerSecond: number
+  readonly processedRowsPerSecond: number
+  readonly durationMs: Readonly<Record<string, number>>
+  readonly stateOperators: readonly []
+  readonly sources: readonly SourceProgress[]
+  readonly sink: { readonly description: string; readonly numOutputRows: number }
+  readonly sluice: SluiceProgress
+}
+
+export interface ProgressInput {
+  readonly queryId: string
+  readonly queryName: string
+  readonly runId: string
+  readonly plan: OffsetsEntry
+  readonly reports: readonly RangeReport[]
+  readonly replay: boolean
+  readonly sourceDescription: string
+  readonly sinkDescription: string
+  /** Milliseconds since the epoch when this run began to work on the batch, and now. */
+  readonly startedMs: number
+  readonly nowMs: number
+  /** Start of this run's trigger before, if there was one: input rates are per second between the two. */
+  readonly previousTriggerMs: number | null
+}
+
+export function progressOf(input: ProgressInput): StreamingQueryProgress {
+  const { plan, reports, replay } = input
+  const receipts = reports.flatMap((report) => report.ranges)
+  const numInputRows = sum(receipts.map((r) => r.records))
+  const batchDuration = Math.max(0, input.nowMs - input.startedMs)
+  const rates = {
+    inputRowsPerSecond: perSecond(
+      numInputRows,
+      input.previousTriggerMs === null ? 0 : input.startedMs - input.previousTriggerMs
+    ),
+    processedRowsPerSecond: perSecond(numInputRows, Math.max(1, batchDuration)),
+  }
+  const metrics = replay ? null : lagMetrics(plan.latest, plan.end)
+  return {
+    id: input.queryId,
+    runId: input.runId,
+    name: input.queryName,
+    timestamp: new Date(input.startedMs).toISOString(),
+    batchId: plan.batchId,
+    batchDuration,
+    numInputRows,
+    ...rates,
+    durationMs: { triggerExecution: batchDuration },
+    stateOperators: [],
+    sources: [
+      {
+        description: input.sourceDescription,
+        startOffset: plan.batchId === 0 ? null : offsetsToObject(plan.start),
+        endOffset: offsetsToObject(plan.end),
+        latestOffset: replay ? null : offsetsToObject(plan.latest),
+        numInputRows,
+        ...rates,
+        ...(metrics === null ? {} : { metrics }),
+      },
+    ],
+    sink: { description: input.sinkDescription, numOutputRows: sum(receipts.map((r) => r.rows)) },
+    sluice: {
+      replay,
+      tasks: plan.tasks.length,
+      offsets: receipts.reduce((n, r) => n + (r.until - r.from), 0n),
+      offsetsWithoutRecord: receipts.reduce((n, r) => n + (r.until - r.from) - BigInt(r.records), 0n),
+      inputBytes: sum(receipts.map((r) => r.bytes)),
+      outputBytes: sum(reports.map((r) => r.message.bytes)),
+      offsetsBehindLatestAtCommit: behind(plan, reports),
+      dataLoss: [...plan.dataLoss, ...reports.flatMap((r) => r.dataLoss)],
+    },
+  }
+}
+
+/** Spark's lag metrics: latest - end per partition of latest; none without partitions (K35). */
+export function lagMetrics(latest: PartitionOffsets, end: PartitionOffsets): Record<string, string> | null {
+  const lags = entriesOf(latest).map((e) => e.offset - (offsetAt(end, e) ?? 0n))
+  if (lags.length === 0) return null
+  const total = lags.reduce((a, b) => a + b, 0n)
+  return {
+    avgOffsetsBehindLatest: oneDecimal(Number(total) / lags.length),
+    maxOffsetsBehindLatest: String(lags.reduce((a, b) => (b > a ? b : a))),
+    minOffsetsBehindLatest: String(lags.reduce((a, b) => (b < a ? b : a))),
+  }
+}
+
+/** Offsets between the batch's end and the newest high watermark known for each partition; never negative. */
+function behind(plan: OffsetsEntry, reports: readonly RangeReport[]): bigint {
+  const seen = offsetsOf(
+    reports.flatMap((report) =>
+      report.ranges.flatMap((r) => (r.highWatermark === null ? [] : [{ ...r, offset: r.highWatermark }]))
+    )
+  )
+  return entriesOf(plan.end).reduce((total, end) => {
+    const known = [offsetAt(seen, end), offsetAt(plan.latest, end)].filter((o) => o !== undefined)
+    const newest = known.reduce((a, b) => (b > a ? b : a), end.offset)
+    return total + newest - end.offset
+  }, 0n)
+}
+
+/** JSON as Spark writes it: exact offsets, rates with one decimal. */
+export const progressToJson = (progress: StreamingQueryProgress): string => stringifyExact(progress)
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
+
+const perSecond = (rows: number, ms: number): number => (ms > 0 ? Math.round((rows * 10_000) / ms) / 10 : 0)
+
+const oneDecimal = (value: number): string => (Math.round(value * 10) / 10).toFixed(1)

@@ -1,0 +1,127 @@
+/** The only composition root: a query and an environment become the context that the protocol's steps work in. */
+import { randomUUID } from 'node:crypto'
+import { resolve } from 'node:path'
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb'
+import { currentGeneration } from './aws/generation.ts'
+import { dynamoMetadataLog } from './aws/metadata-log.ts'
+import { dynamoRunLease } from './aws/run-lease.ts'
+import { ensureTable } from './aws/table.ts'
+import type { BatchContext } from './context.ts'
+import { createOffsetReader } from './kafka/offset-reader.ts'
+import { createRangeReader } from './kafka/range-reader.ts'
+import { openEmbeddedDynamoDb } from './local/dynamodb.ts'
+import { directoryObjectStore } from './local/object-store.ts'
+import { bronzeRows, bronzeSchemaFor, mappedRows, mappingDigest } from './mapping.ts'
+import { parseOptions } from './options.ts'
+import type { SourceOptions } from './options.ts'
+import type { Clock, ObjectStore, RunLease } from './ports.ts'
+import type { Query } from './query.ts'
+
+export interface Runtime {
+  readonly context: BatchContext
+  /** Ends every connection; afterwards the process can end by itself. */
+  close(): Promise<void>
+}
+
+/** Where a query's logs and objects are. */
+export interface Environment {
+  readonly client: DynamoDBClient
+  readonly table: string
+  /** The longest time a step can take and a minute, ms (P19). */
+  readonly leaseMs: number
+  /** Against the warehouse root where the path is relative (decision 14). */
+  objectStore(path: string): ObjectStore
+}
+
+export const systemClock: Clock = { now: () => Date.now() }
+
+/** The options of a query, `{{env:NAME}}` resolved from this process. */
+export const optionsOf = (query: Query): SourceOptions =>
+  parseOptions({ ...query.source.options }, (name) => process.env[name])
+
+/** Opens a query over a table that exists. */
+export async function openRuntime(
+  query: Query,
+  options: SourceOptions,
+  environment: Environment,
+  signal: AbortSignal
+): Promise<Runtime> {
+  const { client, table } = environment
+  const generation = await currentGeneration({ client, table, query: query.name }, signal)
+  const scope = { client, table, query: query.name, generation, clock: systemClock }
+  const schema = query.mapping?.schema ?? bronzeSchemaFor(options.includeHeaders)
+  const offsets = createOffsetReader(options)
+  const ranges = createRangeReader(options)
+  const context: BatchContext = {
+    queryName: query.name,
+    options,
+    toRows:
+      query.mapping === null
+        ? bronzeRows(options.includeHeaders)
+        : mappedRows(schema, query.mapping.map, options.includeHeaders),
+    mappingDigest: mappingDigest(query.mapping?.map ?? null),
+    log: dynamoMetadataLog(scope),
+    lease: dynamoRunLease({ ...scope, ttlMs: environment.leaseMs }),
+    offsets,
+    ranges,
+    sink: query.sink.open({
+      queryName: query.name,
+      schema,
+      clock: systemClock,
+      objectStore: (path) => environment.objectStore(path),
+    }),
+    clock: systemClock,
+    newId: randomUUID,
+  }
+  return {
+    context,
+    async close() {
+      await Promise.allSettled([offsets.close(), ranges.close()])
+      client.destroy()
+    },
+  }
+}
+
+const LOCAL_TABLE = 'sluice'
+const LOCAL_LEASE_MS = 16 * 60_000
+
+/**
+ * Opens a query in a directory: `state/` holds its logs in an embedded DynamoDB, `warehouse/` its tables. Creates both.
+ * @throws DIRECTORY_IN_USE where another process works there
+ */
+export async function openLocalRuntime(query: Query, directory: string, signal: AbortSignal): Promise<Runtime> {
+  const options = optionsOf(query) // before anything is created
+  const dynamodb = await openEmbeddedDynamoDb(resolve(directory, 'state'))
+  const client = new DynamoDBClient({
+    region: 'local',
+    endpoint: dynamodb.endpoint,
+    credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
+  })
+  const shutDown = async (): Promise<void> => {
+    client.destroy()
+    await dynamodb.close()
+  }
+  try {
+    await ensureTable(client, LOCAL_TABLE, signal)
+    const warehouse = resolve(directory, 'warehouse')
+    const environment: Environment = {
+      client,
+      table: LOCAL_TABLE,
+      leaseMs: LOCAL_LEASE_MS,
+      objectStore: (path) => directoryObjectStore(resolve(warehouse, path)),
+    }
+    const runtime = await openRuntime(query, options, environment, signal)
+    await freeDeadLease(runtime.context.lease, signal)
+    return { context: runtime.context, close: async () => runtime.close().then(shutDown) }
+  } catch (error) {
+    await shutDown()
+    throw error
+  }
+}
+
+/** We hold the directory's lock, so whoever still holds its lease is dead: the lease is given back in its name. */
+async function freeDeadLease(lease: RunLease, signal: AbortSignal): Promise<void> {
+  const ours = await lease.acquire(randomUUID(), signal)
+  const held = ours.kind === 'busy' ? await lease.acquire(ours.holder, signal) : ours
+  if (held.kind === 'held') await lease.release(held.token, signal)
+}
