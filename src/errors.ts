@@ -39,6 +39,14 @@ export const errorConditions = {
     (p: { resource: string; right: string }) =>
       `The principal lacks the right ${p.right} on ${p.resource}. Grant it with an ACL.`
   ),
+  KAFKA_VERSION_NOT_SUPPORTED: fatal(
+    (p: { broker: string; request: string; needed: string; offered: string }) =>
+      `Broker ${p.broker} offers versions ${p.offered} of ${p.request}, needed is one of ${p.needed}. Kafka 0.11 and later can be read.`
+  ),
+  KAFKA_REQUEST_REFUSED: fatal(
+    (p: { request: string; resource: string; error: string }) =>
+      `Kafka refused ${p.request} for ${p.resource}: ${p.error}. The brokers' logs tell more.`
+  ),
   KAFKA_TIMEOUT: transient(
     (p: { topic: string; partition: number; offset: string; timeoutMs: number }) =>
       `Cannot fetch record for offset ${p.offset} of ${p.topic}-${p.partition} in ${p.timeoutMs} milliseconds. ` +
