@@ -33,7 +33,11 @@ export function s3ObjectStore({ client, bucket, prefix }: S3Location): ObjectSto
       const { address, Bucket, Key } = objectAt(key)
       await callBucket(address, signal, (o) => client.send(new PutObjectCommand({ Bucket, Key, Body: body }), o))
     },
-    create: async (key, signal) => objectWriter(objectAt(key), signal),
+    create: async (key, signal) => {
+      const object = objectAt(key)
+      if (signal.aborted) throw new SluiceError('ABORTED', { step: `Writing ${object.address}` })
+      return objectWriter(object, signal)
+    },
     get: async (key, signal) => read(objectAt(key), signal),
     size: async (key, signal) => {
       const { address, Bucket, Key } = objectAt(key)
@@ -113,7 +117,7 @@ function objectWriter(object: S3Object, signal: AbortSignal): ObjectWriter {
   }
   return {
     write: async (bytes) => {
-      pieces.push(bytes.slice())
+      pieces.push(new Uint8Array(bytes)) // a copy: the caller may reuse its buffer
       held += bytes.length
       if (held < (upload === null ? singlePutBytes : partBytes)) return
       if (upload === null) {
