@@ -1,5 +1,5 @@
 /** DynamoDB in process, for unit tests, and clients whose answers a test can lose. */
-import { DynamoDBClient, ScanCommand, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb'
+import { DynamoDBClient, paginateScan, type AttributeValue, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { Server } from 'node:http'
@@ -27,8 +27,10 @@ export interface TestTable {
   readonly client: DynamoDBClient
   /** Another client, as another process has one. Closed with the table. */
   newClient(config?: DynamoDBClientConfig): DynamoDBClient
-  /** Every item, as `pk` and `sk` and the names of its attributes. */
-  keys(): Promise<readonly string[]>
+  /** Every item whose partition key starts with `prefix`, in order of keys. */
+  items(prefix: string): Promise<readonly Record<string, AttributeValue>[]>
+  /** The keys of these items, as `<pk> <sk>`. */
+  keys(prefix: string): Promise<readonly string[]>
   close(): Promise<void>
 }
 
@@ -43,20 +45,27 @@ export async function openTestTable(endpoint: string): Promise<TestTable> {
   }
   const client = newClient()
   await ensureTable(client, table, going)
+  const items = async (prefix: string) => {
+    const found: Record<string, AttributeValue>[] = []
+    for await (const page of paginateScan({ client }, { TableName: table })) found.push(...(page.Items ?? []))
+    return found
+      .filter((item) => item['pk']?.S?.startsWith(prefix))
+      .toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1))
+  }
   return {
     endpoint,
     table,
     client,
     newClient,
-    async keys() {
-      const { Items } = await client.send(new ScanCommand({ TableName: table, ProjectionExpression: 'pk, sk' }))
-      return (Items ?? []).map((item) => `${item['pk']?.S} ${item['sk']?.S}`).toSorted()
-    },
+    items,
+    keys: async (prefix) => (await items(prefix)).map(nameOf),
     async close() {
       for (const each of clients) each.destroy()
     },
   }
 }
+
+const nameOf = (item: Record<string, AttributeValue>): string => `${item['pk']?.S} ${item['sk']?.S}`
 
 /** A fresh table in a DynamoDB of its own, in memory. */
 export async function startTestTable(): Promise<TestTable> {
