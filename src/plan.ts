@@ -8,7 +8,7 @@ import { checkDataLoss, enforce, recreatedTopics } from './data-loss.ts'
 import { decodeOffsetMap, encodeOffsetMap, entryName, logKeys } from './log.ts'
 import type { OffsetsEntry, ResumePoint } from './log.ts'
 import { resolveStart } from './offset-range-limit.ts'
-import { entriesOf, offsetAt } from './offsets.ts'
+import { partitionsNotIn, withoutTopics } from './offsets.ts'
 import type { PartitionOffsets } from './offsets.ts'
 import type { AssignedPartitions, EntryKey } from './ports.ts'
 import { splitRanges } from './ranges.ts'
@@ -100,8 +100,8 @@ async function draftBetween(
   const recreated =
     resume.kind === 'next' ? recreatedTopics(resume.previous.topicIds, assigned.topicIds) : new Set<string>()
   // A recreated topic's stored position means nothing: its partitions are as good as new (decision 7).
-  const known = new Map([...start].filter(([topic]) => !recreated.has(topic)))
-  const added = entriesOf(latest).filter((tp) => offsetAt(known, tp) === undefined)
+  const known = withoutTopics(start, recreated)
+  const added = partitionsNotIn(latest, known)
   const earliestOfNew = added.length === 0 ? new Map() : await context.offsets.earliest(added, signal)
   const admitted = admitOffsets({
     start: known,

@@ -25,7 +25,8 @@ export interface World {
   readonly log: MemoryLogStore
   readonly lease: MemoryLeaseStore
   readonly table: MemoryTable
-  readonly clock: { time: number; now(): number }
+  /** Moves on with every look at it. */
+  readonly clock: { time: number; stepMs: number; now(): number }
   /** A new process on this world. */
   process(setUp?: ProcessSetUp): BatchContext
 }
@@ -43,7 +44,7 @@ export function world(
   options: Readonly<Record<string, unknown>> = {}
 ): World {
   const kafka = fakeKafka(topics)
-  const clock = { time: 1_700_000_000_000, now: () => clock.time++ }
+  const clock = { time: 1_700_000_000_000, stepMs: 1, now: () => (clock.time += clock.stepMs) }
   const durable = { log: memoryLogStore(), lease: memoryLeaseStore(), table: memoryTable() }
   const names = Object.keys(topics)
   let ids = 0
