@@ -89,7 +89,8 @@ export function encodeRecord(record: TestRecord, index: number, baseTimestamp: b
   const headers = record.headers ?? []
   const body = Buffer.concat([
     Buffer.from([0]),
-    varint((record.timestamp ?? DEFAULT_TIMESTAMP) - baseTimestamp),
+    // Wraps as a long does in Java.
+    varint(BigInt.asIntN(64, (record.timestamp ?? DEFAULT_TIMESTAMP) - baseTimestamp)),
     varint(record.delta ?? index),
     field(record.key ?? null),
     field(record.value ?? null),
