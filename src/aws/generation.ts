@@ -49,6 +49,7 @@ export async function currentGeneration(options: GenerationOptions, signal: Abor
 /**
  * Opens the generation after `from` and answers the one that is current then: `from + 1`, or a later one where others
  * went on. Repeating it is harmless. The caller has closed the log of `from` before (P21).
+ * @throws LOG_ENTRY_MISSING where `from` is not open yet
  */
 export async function openNextGeneration(
   options: GenerationOptions,
@@ -69,7 +70,7 @@ export async function openNextGeneration(
   } catch (e) {
     const current = await readAfter(e, options, signal)
     if (current > from) return current
-    throw e
+    throw isConditionFailed(e) ? notThere(query, `it names ${current}, not ${from}`) : e
   }
 }
 
@@ -77,6 +78,9 @@ export async function openNextGeneration(
 async function readAfter(failure: unknown, options: GenerationOptions, signal: AbortSignal): Promise<number> {
   if (!isConditionFailed(failure) && !isOutcomeUnknown(failure)) throw failure
   const stored = await readGeneration(options, signal)
-  if (stored === null) throw failure
-  return stored
+  if (stored !== null) return stored
+  throw isConditionFailed(failure) ? notThere(options.query, 'the query has no generation') : failure
 }
+
+const notThere = (query: string, because: string) =>
+  new SluiceError('LOG_ENTRY_MISSING', { entry: `${query}/${SORT}`, because })

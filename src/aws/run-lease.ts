@@ -31,8 +31,11 @@ export function dynamoRunLease(options: DynamoLeaseOptions): RunLease {
   const item = leaseItem(options)
   return {
     acquire: (runId, signal) => acquire(item, runId, signal),
-    renew: async (token, signal) =>
-      (await item.update('Renewing', renewal(token, item.expiry()), signal)).kind === 'updated',
+    async renew(token, signal) {
+      const outcome = await item.update('Renewing', renewal(token, item.expiry()), signal)
+      if (outcome.kind === 'unknown') throw outcome.failure
+      return outcome.kind === 'updated'
+    },
     async release(token, signal) {
       const outcome = await item.update('Releasing', releaseOf(token), signal)
       if (outcome.kind === 'unknown') throw outcome.failure

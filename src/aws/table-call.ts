@@ -69,9 +69,12 @@ function conditionOf(table: string, step: string, e: unknown): unknown {
   }
 }
 
-/** The system's errors have a code, the service's and the client's own decoding errors carry the answer's metadata. */
+/** The service's errors state a fault, undecodable answers carry the answer, the system's errors have a code. */
 const isFromTransport = (e: Error): boolean =>
-  'code' in e || '$metadata' in e || '$response' in e || e.name === 'TimeoutError'
+  '$fault' in e ||
+  '$response' in e ||
+  e.name === 'TimeoutError' ||
+  ('code' in e && typeof e.code === 'string' && !e.code.startsWith('ERR_')) // those are Node's refusals of arguments
 
 const sentence = (e: Error): string => {
   const text = reasonOf(e) || ('code' in e ? String(e.code) : e.name)

@@ -109,15 +109,17 @@ export function injectFault(client: DynamoDBClient, fault: Fault): void {
   )
 }
 
-/** Calls `interfere` once, before the first such command is sent. */
-export function interfereBefore(client: DynamoDBClient, command: string, interfere: () => Promise<void>): void {
-  let done = false
+/** Calls `interfere` before the nth attempt of such a command is sent. */
+export function interfereBefore(
+  client: DynamoDBClient,
+  command: string,
+  interfere: () => Promise<unknown>,
+  nth = 1
+): void {
+  let count = 0
   client.middlewareStack.add(
     (next, context) => async (args) => {
-      if (context['commandName'] === command && !done) {
-        done = true
-        await interfere()
-      }
+      if (context['commandName'] === command && ++count === nth) await interfere()
       return next(args)
     },
     { step: 'deserialize', priority: 'high' }
