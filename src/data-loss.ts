@@ -128,8 +128,12 @@ const wordsFor: Record<DataLossReason, (finding: DataLossFinding) => string> = {
  * The one place where failOnDataLoss counts: throws, or returns the findings to be reported.
  * @throws KAFKA_DATA_LOSS naming each finding
  */
-export function enforce(findings: readonly DataLossFinding[], failOnDataLoss: boolean): readonly DataLossFinding[] {
+export function enforce(
+  findings: readonly DataLossFinding[],
+  failOnDataLoss: boolean,
+  cause?: unknown
+): readonly DataLossFinding[] {
   if (failOnDataLoss && findings.length > 0)
-    throw new SluiceError('KAFKA_DATA_LOSS', { findings: describeFindings(findings) })
+    throw new SluiceError('KAFKA_DATA_LOSS', { findings: describeFindings(findings) }, cause)
   return findings
 }

@@ -41,7 +41,7 @@ export const errorConditions = {
   ),
   KAFKA_VERSION_NOT_SUPPORTED: fatal(
     (p: { broker: string; request: string; needed: string; offered: string }) =>
-      `Broker ${p.broker} offers versions ${p.offered} of ${p.request}, needed is one of ${p.needed}. Kafka 0.11 and later can be read.`
+      `Broker ${p.broker} offers versions ${p.offered} of ${p.request}, needed is one of ${p.needed}. Kafka 2.3 and later can be read.`
   ),
   KAFKA_REQUEST_REFUSED: fatal(
     (p: { request: string; resource: string; error: string }) =>

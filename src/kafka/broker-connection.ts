@@ -1,5 +1,4 @@
 /** One connection to one broker: opened with a time-out for everything, one request at a time, ended without leftovers. */
-import { once } from 'node:events'
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { reasonOf, SluiceError } from '../errors.ts'
@@ -111,11 +110,10 @@ export class BrokerConnection {
     this.#broken = true
     const socket = this.#socket
     if (socket === null || socket.closed) return
-    const closed = once(socket, 'close')
+    const closed = new Promise((resolve) => socket.once('close', resolve))
     // kafkajs clears its timers and rejects what waits when it sees an error of the socket.
     if (!socket.destroyed) socket.destroy(new Error(reason))
-    await closed.catch(() => {}) // `once` also settles on the error event, before the close event
-    if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve))
+    await closed
   }
 
   async #setUp(): Promise<void> {
@@ -227,7 +225,9 @@ export class BrokerConnection {
     const { tls } = this.#settings
     const servername = isIP(host) === 0 ? { servername: host } : {}
     const socket =
-      tls === null ? connectTcp({ host, port }, onConnect) : connectTls({ host, port, ...servername, ...tls }, onConnect)
+      tls === null
+        ? connectTcp({ host, port }, onConnect)
+        : connectTls({ host, port, ...servername, ...tls }, onConnect)
     socket.setNoDelay(true)
     socket.setKeepAlive(true, 60_000)
     const broke = (): void => {

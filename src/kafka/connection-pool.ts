@@ -7,6 +7,7 @@ export class ConnectionPool {
   readonly #settings: ConnectionSettings
   readonly #idle = new Map<string, BrokerConnection[]>()
   readonly #busy = new Set<BrokerConnection>()
+  readonly #opening = new Set<Promise<BrokerConnection>>()
   #closed = new AbortController()
 
   constructor(settings: ConnectionSettings) {
@@ -32,7 +33,7 @@ export class ConnectionPool {
         if (!(e instanceof SluiceError && e.name === 'KAFKA_UNREACHABLE')) throw e
       }
     }
-    return this.#use(await BrokerConnection.open(address, this.#settings, either), request, either)
+    return this.#use(await this.#open(address, either), request, either)
   }
 
   /** Drops the idle connections to a broker whose last answer was damaged. */
@@ -48,7 +49,17 @@ export class ConnectionPool {
     this.#idle.clear()
     this.#closed.abort()
     this.#closed = new AbortController()
-    await Promise.all(all.map((one) => one.destroy()))
+    await Promise.allSettled([...this.#opening, ...all.map((one) => one.destroy())])
+  }
+
+  async #open(address: BrokerAddress, signal: AbortSignal): Promise<BrokerConnection> {
+    const opening = BrokerConnection.open(address, this.#settings, signal)
+    this.#opening.add(opening)
+    try {
+      return await opening
+    } finally {
+      this.#opening.delete(opening)
+    }
   }
 
   async #use(connection: BrokerConnection, request: BrokerRequest, signal: AbortSignal): Promise<BrokerResponse> {

@@ -81,7 +81,8 @@ function bootstrapAddresses(list: string | undefined): BrokerAddress[] {
     .split(',')
     .map((entry) => entry.trim())
     .filter((entry) => entry !== '')
-  if (entries.length === 0) throw new SluiceError('OPTION_INVALID', { option, reason: 'must be specified as host:port' })
+  if (entries.length === 0)
+    throw new SluiceError('OPTION_INVALID', { option, reason: 'must be specified as host:port' })
   return entries.map((entry) => {
     const found = /^(?:[\w.%-]*:\/\/)?(?:\[([\w:.%-]+)\]|([\w.%-]+)):(\d{1,5})$/.exec(entry)
     const [host, port] = [found?.[1] ?? found?.[2] ?? '', Number(found?.[3])]

@@ -24,7 +24,8 @@ export function parseJaas(text: string): JaasConfig {
   let rest = text.slice(start.length).trimStart()
   while (rest !== '' && rest !== ';') {
     const name = /^([\w.-]+)\s*=\s*/.exec(rest)
-    if (name === null) throw new JaasSyntaxError(`after ${options.size} option(s) something other than name=value stands`)
+    if (name === null)
+      throw new JaasSyntaxError(`after ${options.size} option(s) something other than name=value stands`)
     const { value, length } = readValue(rest.slice(name[0].length), name[1] ?? '')
     options.set(name[1] ?? '', value)
     rest = rest.slice(name[0].length + length).trimStart()

@@ -1,15 +1,16 @@
-/** The ListOffsets request, versions 2 to 5: always with an explicit isolation level (B18), errors by partition. */
+/** The ListOffsets request, version 5 (Kafka 2.3): always with an explicit isolation level (B18), errors by partition. */
 import type { TopicPartition } from '../offsets.ts'
+import type { IsolationLevel } from '../ports.ts'
 import { WireReader, WireWriter } from './wire.ts'
 
 export const LIST_OFFSETS_API = 2
-export const LIST_OFFSETS_VERSIONS = { min: 2, max: 5 } as const
+/** From 6 on the forms are compact. */
+export const LIST_OFFSETS_VERSIONS = { min: 5, max: 5 } as const
 
 /** The timestamps with a meaning of their own. */
 export const LATEST = -1n
 export const EARLIEST = -2n
 
-export type IsolationLevel = 'read_uncommitted' | 'read_committed'
 export const isolationByte = (level: IsolationLevel): number => (level === 'read_committed' ? 1 : 0)
 
 export interface OffsetQuery extends TopicPartition {
@@ -23,39 +24,32 @@ export interface OffsetAnswer extends TopicPartition {
 }
 
 /** `at`: LATEST, EARLIEST or milliseconds since the epoch. */
-export function encodeListOffsetsRequest(
-  version: number,
-  queries: readonly OffsetQuery[],
-  at: bigint,
-  level: IsolationLevel
-): Buffer {
+export function encodeListOffsetsRequest(queries: readonly OffsetQuery[], at: bigint, level: IsolationLevel): Buffer {
   const byTopic = [...Map.groupBy(queries, (query) => query.topic)]
   return new WireWriter()
     .int32(-1) // replica_id: a consumer
     .int8(isolationByte(level))
-    .array(byTopic, (w, [topic, partitions]) =>
-      w.string(topic).array(partitions, (p, query) => {
-        p.int32(query.partition)
-        if (version >= 4) p.int32(query.leaderEpoch)
-        p.int64(at)
-      })
+    .array(byTopic, (topics, [topic, partitions]) =>
+      topics
+        .string(topic)
+        .array(partitions, (writer, query) => writer.int32(query.partition).int32(query.leaderEpoch).int64(at))
     )
     .toBuffer()
 }
 
-export function decodeListOffsetsResponse(version: number, body: Buffer): OffsetAnswer[] {
+/** @throws RangeError where the body is cut off. */
+export function decodeListOffsetsResponse(body: Buffer): OffsetAnswer[] {
   const reader = new WireReader(body)
   reader.int32() // throttle_time_ms
-  return reader
-    .array((r) => {
-      const topic = r.nullableString() ?? ''
-      return r.array((p) => {
-        const [partition, errorCode] = [p.int32(), p.int16()]
-        p.int64() // timestamp
-        const offset = p.int64()
-        if (version >= 4) p.int32() // leader_epoch
-        return { topic, partition, errorCode, offset }
-      })
+  const topics = reader.array((r) => {
+    const topic = r.nullableString() ?? ''
+    return r.array((p) => {
+      const [partition, errorCode] = [p.int32(), p.int16()]
+      p.int64() // timestamp
+      const offset = p.int64()
+      p.int32() // leader_epoch
+      return { topic, partition, errorCode, offset }
     })
-    .flat()
+  })
+  return topics.flat()
 }

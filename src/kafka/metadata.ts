@@ -1,12 +1,12 @@
 /**
- * The Metadata request, versions 4 to 12. kafkajs stops at version 6, which knows no topic ids, and its own client would
+ * The Metadata request, versions 8 to 12. kafkajs stops at version 6, which knows no topic ids, and its own client would
  * let the broker create a topic that was merely looked at.
  */
 import { WireReader, WireWriter } from './wire.ts'
 
 export const METADATA_API = 3
-/** 4 (Kafka 0.11) is the first that can forbid the creation of topics; 10 (Kafka 2.8) the first with topic ids. */
-export const METADATA_VERSIONS = { min: 4, max: 12 } as const
+/** 8 is Kafka 2.3's; 9 (2.4) has the compact forms, 10 (2.8) the topic ids. */
+export const METADATA_VERSIONS = { min: 8, max: 12 } as const
 
 export interface BrokerNode {
   readonly nodeId: number
@@ -19,7 +19,6 @@ export interface PartitionMetadata {
   readonly errorCode: number
   /** Node id, -1 while there is none. */
   readonly leader: number
-  /** -1 where the broker is too old to say. */
   readonly leaderEpoch: number
 }
 
@@ -37,29 +36,31 @@ export interface ClusterMetadata {
   readonly topics: readonly TopicMetadata[]
 }
 
-/** Version 9 is left out: it has the compact forms without the ids. */
-export const metadataVersion = (offered: number): number => (offered === 9 ? 8 : offered)
 export const isFlexibleMetadata = (version: number): boolean => version >= 9
 
 const ZERO_ID = Buffer.alloc(16)
 
 /** The request body; `topics` null asks for all that the principal may see. It never creates a topic (B17). */
 export function encodeMetadataRequest(version: number, topics: readonly string[] | null): Buffer {
+  const isFlexible = isFlexibleMetadata(version)
   const writer = new WireWriter()
-  if (isFlexibleMetadata(version))
-    writer.compactArray(topics, (w, name) => w.bytes(ZERO_ID).compactString(name).noTags())
-  else writer.array(topics, (w, name) => w.string(name))
+  if (isFlexible) {
+    writer.compactArray(topics, (w, name) => {
+      if (version >= 10) w.bytes(ZERO_ID)
+      w.compactString(name).noTags()
+    })
+  } else writer.array(topics, (w, name) => w.string(name))
   writer.boolean(false) // allow_auto_topic_creation
-  if (version >= 8 && version <= 10) writer.boolean(false) // include_cluster_authorized_operations
-  if (version >= 8) writer.boolean(false) // include_topic_authorized_operations
-  if (isFlexibleMetadata(version)) writer.noTags()
-  return writer.toBuffer()
+  if (version <= 10) writer.boolean(false) // include_cluster_authorized_operations
+  writer.boolean(false) // include_topic_authorized_operations
+  return (isFlexible ? writer.noTags() : writer).toBuffer()
 }
 
+/** @throws RangeError where the body is cut off. */
 export const decodeMetadataResponse = (version: number, body: Buffer): ClusterMetadata =>
-  isFlexibleMetadata(version) ? decodeFlexible(new WireReader(body)) : decodeClassic(new WireReader(body), version)
+  isFlexibleMetadata(version) ? decodeFlexible(new WireReader(body), version) : decodeClassic(new WireReader(body))
 
-function decodeFlexible(reader: WireReader): ClusterMetadata {
+function decodeFlexible(reader: WireReader, version: number): ClusterMetadata {
   reader.int32() // throttle_time_ms
   const brokers = reader.compactArray((r) => {
     const node = { nodeId: r.int32(), host: r.compactNullableString() ?? '', port: r.int32() }
@@ -70,9 +71,8 @@ function decodeFlexible(reader: WireReader): ClusterMetadata {
   reader.compactNullableString() // cluster_id
   reader.int32() // controller_id
   const topics = reader.compactArray((r) => {
-    const errorCode = r.int16()
-    const topic = r.compactNullableString() ?? ''
-    const topicId = topicIdText(r.bytes(16))
+    const [errorCode, topic] = [r.int16(), r.compactNullableString() ?? '']
+    const topicId = version >= 10 ? topicIdText(r.bytes(16)) : null
     const isInternal = r.boolean()
     const partitions = r.compactArray(flexiblePartition)
     r.int32() // topic_authorized_operations
@@ -84,12 +84,12 @@ function decodeFlexible(reader: WireReader): ClusterMetadata {
 
 function flexiblePartition(r: WireReader): PartitionMetadata {
   const found = { errorCode: r.int16(), partition: r.int32(), leader: r.int32(), leaderEpoch: r.int32() }
-  for (let list = 0; list < 3; list += 1) r.compactArray((node) => node.int32()) // replicas, isr, offline
+  for (let list = 0; list < 3; list += 1) r.compactArray((node) => node.int32()) // replicas, in sync, offline
   r.skipTags()
   return found
 }
 
-function decodeClassic(reader: WireReader, version: number): ClusterMetadata {
+function decodeClassic(reader: WireReader): ClusterMetadata {
   reader.int32() // throttle_time_ms
   const brokers = reader.array((r) => {
     const node = { nodeId: r.int32(), host: r.nullableString() ?? '', port: r.int32() }
@@ -100,18 +100,17 @@ function decodeClassic(reader: WireReader, version: number): ClusterMetadata {
   reader.int32() // controller_id
   const topics = reader.array((r) => {
     const [errorCode, topic, isInternal] = [r.int16(), r.nullableString() ?? '', r.boolean()]
-    const partitions = r.array((p) => classicPartition(p, version))
-    if (version >= 8) r.int32() // topic_authorized_operations
+    const partitions = r.array(classicPartition)
+    r.int32() // topic_authorized_operations
     return { topic, errorCode, topicId: null, isInternal, partitions }
   })
   return { brokers, topics }
 }
 
-function classicPartition(r: WireReader, version: number): PartitionMetadata {
-  const [errorCode, partition, leader] = [r.int16(), r.int32(), r.int32()]
-  const leaderEpoch = version >= 7 ? r.int32() : -1
-  for (let list = 0; list < (version >= 5 ? 3 : 2); list += 1) r.array((node) => node.int32()) // replicas, isr, offline
-  return { partition, errorCode, leader, leaderEpoch }
+function classicPartition(r: WireReader): PartitionMetadata {
+  const found = { errorCode: r.int16(), partition: r.int32(), leader: r.int32(), leaderEpoch: r.int32() }
+  for (let list = 0; list < 3; list += 1) r.array((node) => node.int32()) // replicas, in sync, offline
+  return found
 }
 
 const topicIdText = (id: Buffer): string | null => (id.equals(ZERO_ID) ? null : id.toString('base64url'))
