@@ -1,5 +1,5 @@
 /** What every MetadataLog keeps. Called by each implementation's test with a way to open logs on one store. */
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { MAX_INT64, offsetsFromJson, offsetsOf, offsetsToJson, sameOffsets } from '../../src/offsets.ts'
@@ -19,8 +19,8 @@ export interface LogStoreUnderTest {
 
 const going = new AbortController().signal
 
-export function metadataLogConformance(name: string, start: () => Promise<LogStoreUnderTest>): void {
-  describe(`metadata log on ${name}`, () => {
+export function metadataLogConformance(implementation: string, start: () => Promise<LogStoreUnderTest>): void {
+  describe(`metadata log on ${implementation}`, () => {
     let store: LogStoreUnderTest
     beforeAll(async () => {
       store = await start()
