@@ -35,8 +35,13 @@ export async function openEmbeddedDynamoDb(directory: string): Promise<EmbeddedD
   server.keepAliveTimeout = 0
   // dynalite throws a broken-off request out of the event; its own listener is in place before this one runs.
   server.on('request', (request: IncomingMessage) => request.removeAllListeners('error').on('error', () => {}))
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  try {
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+  } catch (e) {
+    await lock.release()
+    throw e
+  }
   const { port } = server.address() as AddressInfo // listening on TCP
   return {
     endpoint: `http://127.0.0.1:${port}`,

@@ -3,7 +3,7 @@ import type { DynamoDBClient } from '@aws-sdk/client-dynamodb'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { dynamoMetadataLog } from '../../src/aws/metadata-log.ts'
-import type { AddOutcome, MetadataLog } from '../../src/ports.ts'
+import type { MetadataLog } from '../../src/ports.ts'
 import { injectFault, interfereBefore, startTestTable, type TestTable } from '../support/dynamodb.ts'
 
 const going = new AbortController().signal
@@ -20,8 +20,7 @@ afterEach(() => db.close())
 const newQuery = (): string => `q-${randomUUID()}`
 const logOf = (query: string, client: DynamoDBClient = db.client, runId?: string): MetadataLog =>
   dynamoMetadataLog({ client, table: db.table, query, generation: 1, ...(runId === undefined ? {} : { runId }) })
-const keysOf = (query: string) => db.keys(query)
-const partsOf = async (query: string) => (await keysOf(query)).filter((each) => each.includes('/parts '))
+const partsOf = async (query: string) => (await db.keys(query)).filter((each) => each.includes('/parts '))
 
 describe('lost answers', () => {
   it.each(['offsets', 'commits'])(
@@ -154,7 +153,7 @@ describe('large entries', () => {
     const dying = db.newClient({ maxAttempts: 1 })
     injectFault(dying, { command: 'DeleteItemCommand', when: 'before', nth: 2, error: new Error('killed') })
     await expect(logOf(query, dying).remove(key, going)).rejects.toThrow('killed')
-    expect((await keysOf(query)).filter((each) => each.includes('/offsets '))).toEqual([])
+    expect((await db.keys(query)).filter((each) => each.includes('/offsets '))).toEqual([])
     expect(await logOf(query).get(key, going)).toBeNull()
     expect(await logOf(query).list('offsets', going)).toEqual([])
     expect(await logOf(query).add(key, 'next', going)).toEqual({ kind: 'added' })
@@ -164,7 +163,7 @@ describe('large entries', () => {
     const query = newQuery()
     await logOf(query).add(key, largeText(), going)
     await logOf(query).remove(key, going)
-    expect(await keysOf(query)).toEqual([])
+    expect(await db.keys(query)).toEqual([])
   })
 
   it('P6 a reader whose entry is removed under it finds none', async () => {
@@ -248,7 +247,7 @@ describe('what stands in the table', () => {
     const query = newQuery()
     await logOf(query).add({ log: 'reports/7', id: 12 }, 'text', going)
     await logOf(query).add({ log: 'runs', id: 'run-a/end' }, 'text', going)
-    expect(await keysOf(query)).toEqual([`${query}@1/reports/7 00000000000000000012`, `${query}@1/runs run-a/end`])
+    expect(await db.keys(query)).toEqual([`${query}@1/reports/7 00000000000000000012`, `${query}@1/runs run-a/end`])
   })
 
   it('refuses an item that holds no text', async () => {
@@ -278,7 +277,7 @@ describe('the abort signal', () => {
       name: 'ABORTED',
       message: expect.stringContaining(query),
     })
-    expect(await keysOf(query)).toEqual([])
+    expect(await db.keys(query)).toEqual([])
   })
 
   it('does not start a put between parts and head', async () => {
@@ -294,8 +293,8 @@ describe('the abort signal', () => {
       },
       { step: 'deserialize', priority: 'high' }
     )
-    const outcome: Promise<AddOutcome> = logOf(query, client).add(key, largeText(), abort.signal)
-    await expect(outcome).rejects.toMatchObject({ name: 'ABORTED' })
+    const adding = logOf(query, client).add(key, largeText(), abort.signal)
+    await expect(adding).rejects.toMatchObject({ name: 'ABORTED' })
     expect(await logOf(query).get(key, going)).toBeNull()
   })
 })
