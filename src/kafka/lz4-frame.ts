@@ -32,7 +32,6 @@ export function measureLz4Frame(bytes: Buffer): Lz4Frame {
       return { size: at + contentChecksum, bound }
     }
     const size = word & ~UNCOMPRESSED
-    if (size > blockMax) throw new DamagedBytes('an LZ4 block is longer than its frame allows')
     // One byte of a match length stands for 255 bytes at most.
     bound += word >= UNCOMPRESSED ? size : Math.min(blockMax, size * 255)
     at += size + blockChecksum

@@ -31,7 +31,7 @@ export interface RecordsEnd {
    * complete batch, whether or not a record of it was visible. May lie past `until`.
    */
   readonly nextOffset: bigint
-  /** Complete batches seen. 0 with `cutOffBytes` set: not even the first one fits, so ask for more bytes. */
+  /** Complete batches that reach `from`. 0 with `cutOffBytes` set: not even the first one fits, so ask for more bytes. */
   readonly completeBatches: number
   /**
    * The bytes that the batch cut off at the end takes, or the least it can take while its length is cut off too; null
@@ -62,7 +62,7 @@ export function* decodeRecords(
   let position = range.from
   let previous = -1n
   let completeBatches = 0
-  for (let at = 0; at < bytes.length && position < range.until; completeBatches++) {
+  for (let at = 0; at < bytes.length && position < range.until;) {
     const start = at
     const size = named(context, bytes, start, position, () => batchSize(bytes, start))
     const end = start + size
@@ -75,11 +75,12 @@ export function* decodeRecords(
     // A batch from beyond the range tells that nothing is left in it: compaction took the offsets between.
     const reached = header.baseOffset >= range.until ? header.baseOffset : header.lastOffset + 1n
     if (reached > position) position = reached
+    if (reached > range.from) completeBatches++
     previous = header.lastOffset
     at = end
   }
-  if (completeBatches > 0 && position === range.from)
-    throw corrupt(context, position, `the broker answered ${completeBatches} batches, all of them before this offset`)
+  if (completeBatches === 0 && previous >= 0n)
+    throw corrupt(context, position, `the broker answered batches up to ${previous} only`)
   return { nextOffset: position, completeBatches, cutOffBytes: null }
 }
 
