@@ -119,9 +119,6 @@ export const errorConditions = {
     (p: { query: string }) =>
       `The log of query '${p.query}' holds entries but no metadata. A new query id would break exactly-once in the sink: restore the table.`
   ),
-  LOG_ENTRY_TOO_LARGE: fatal(
-    (p: { entry: string; bytes: number }) => `${p.entry} takes ${p.bytes} bytes, more than the log can hold.`
-  ),
   LOG_STORE_UNREACHABLE: transient(
     (p: { table: string; step: string; reason: string }) =>
       `${p.step}: table ${p.table} did not answer: ${p.reason}. It is tried again; check the endpoint, the network and the table's limits if this stays.`
@@ -140,8 +137,8 @@ export const errorConditions = {
   ),
   // -- sinks
   SINK_AHEAD_OF_LOG: fatal(
-    (p: { sink: string; recorded: string; batchId: number; endOffsets: string }) =>
-      `${p.sink} already records batch ${p.recorded}, which the log (newest batch ${p.batchId}) did not plan. The log was restored to an earlier time or belongs to another query. ` +
+    (p: { sink: string; recorded: string; batchId: number | null; endOffsets: string }) =>
+      `${p.sink} already records batch ${p.recorded}, which the log (newest batch ${p.batchId ?? 'none'}) did not plan. The log was restored to an earlier time or belongs to another query. ` +
       `The sink's end offsets are ${p.endOffsets}: start a new query from them.`
   ),
   TABLE_SCHEMA_MISMATCH: fatal(
@@ -179,10 +176,6 @@ export const errorConditions = {
   DIRECTORY_UNUSABLE: fatal(
     (p: { directory: string; reason: string }) =>
       `Directory ${p.directory} cannot be used: ${p.reason}. Choose a --local directory that this user can write to.`
-  ),
-  NODE_TOO_OLD: fatal(
-    (p: { found: string }) =>
-      `sluice needs Node.js 24 or later, this is ${p.found}. Run it through npm, which uses the project's own.`
   ),
   ABORTED: transient(
     (p: { step: string }) => `${p.step} was aborted before its end; it has no effect and is tried again.`

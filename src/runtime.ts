@@ -96,6 +96,7 @@ export async function openLocalRuntime(query: Query, directory: string, signal: 
     region: 'local',
     endpoint: dynamodb.endpoint,
     credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
+    requestHandler: { connectionTimeout: 3000, requestTimeout: 10_000 }, // the SDK has none
   })
   const shutDown = async (): Promise<void> => {
     client.destroy()
