@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { maxWorkers } from './support/services.ts'
 
@@ -13,7 +14,7 @@ const filesIn = (folders: readonly string[]): string[] => folders.map((folder) =
 
 export default defineConfig({
   test: {
-    root: new URL('..', import.meta.url).pathname,
+    root: join(import.meta.dirname, '..'),
     reporters: ['default', './test/support/reporter.ts'],
     maxWorkers,
     testTimeout: 30_000,

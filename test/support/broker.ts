@@ -14,7 +14,7 @@ import { startTied, type TiedProcess } from './tied-process.ts'
 const run = promisify(execFile)
 
 /** Where setup.mjs puts the broker's jars; every Java command of the tests runs with this class path. */
-export const kafkaJars = new URL('../../.tools/kafka', import.meta.url).pathname
+export const kafkaJars = join(import.meta.dirname, '../../.tools/kafka')
 
 /** The user that the SASL listeners know, by PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. */
 export const brokerUser = { username: 'alice', password: 'alice-secret' } as const

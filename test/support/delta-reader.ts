@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
-const script = new URL('read_delta.py', import.meta.url).pathname
+const script = join(import.meta.dirname, 'read_delta.py')
 
 /** The Python with deltalake, pyarrow and duckdb that setup.mjs installs. */
-export const readersPython = new URL('../../.tools/readers/bin/python', import.meta.url).pathname
+export const readersPython = join(import.meta.dirname, '../../.tools/readers/bin/python')
 
 /** Bytes as base64, int64 and decimals as digits, timestamps as microseconds in digits, dates as ISO text, maps as pairs. */
 export type DeltaValue =

@@ -1,4 +1,5 @@
 import { execFile, type ExecFileOptionsWithBufferEncoding } from 'node:child_process'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { kafkaJars } from './broker.ts'
 
@@ -6,7 +7,7 @@ const run = promisify(execFile)
 const binary: ExecFileOptionsWithBufferEncoding = { encoding: 'buffer', maxBuffer: 1 << 30 }
 
 /** The compiled Java tools, see setup.mjs. */
-export const kafkaTools = new URL('../../.tools/kafka-tools', import.meta.url).pathname
+export const kafkaTools = join(import.meta.dirname, '../../.tools/kafka-tools')
 
 export type Isolation = 'read_committed' | 'read_uncommitted'
 

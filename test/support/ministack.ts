@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { freePort } from './ports.ts'
 import { startTied } from './tied-process.ts'
 
-const command = new URL('../../.tools/ministack/bin/ministack', import.meta.url).pathname
+const command = join(import.meta.dirname, '../../.tools/ministack/bin/ministack')
 
 /** Client settings for MiniStack: spread into any AWS client's constructor together with `endpoint`. */
 export const ministackClient = {
