@@ -28,7 +28,7 @@ function startRun(broker: Broker, flags: readonly string[], stdout: 'pipe' | 'in
   const command = ['run', 'cdk/queries/flights.ts', '--local', shown(directory), '--available-now', ...flags]
   say(`\n$ sluice ${command.join(' ')}`)
   return spawn(process.execPath, [path('src/cli.mjs'), ...command], {
-    env: { ...process.env, SLUICE_BROKERS: broker.bootstrap, SLUICE_TOPIC: TOPIC },
+    env: { ...process.env, NODE_OPTIONS: '', SLUICE_BROKERS: broker.bootstrap, SLUICE_TOPIC: TOPIC },
     stdio: ['ignore', stdout, 'inherit'],
   })
 }

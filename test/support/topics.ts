@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { Kafka, KafkaJSProtocolError, logLevel, type Admin, type Message } from 'kafkajs'
+import kafkajs, { type Admin, type Message } from 'kafkajs'
 import { setTimeout as delay } from 'node:timers/promises'
+
+// CommonJS whose names Node does not all find: plain Node runs this file for npm start.
+const { Kafka, KafkaJSProtocolError, logLevel } = kafkajs
 
 export interface TopicOptions {
   /** Leads the name, to tell topics apart in output. Default 'topic'. */
