@@ -82,8 +82,9 @@ export async function readCommit(store: ObjectStore, version: number, signal: Ab
 }
 
 /**
- * The commit in which an application recorded a version, looked for from the newest commit down to the oldest that is
- * still there; null if it was cleaned away.
+ * The commit in which an application recorded a version, looked for from the newest commit down; null if it was cleaned
+ * away. The first missing version ends the search: what lies below it may have been put by a writer that slept through
+ * the clean-up, and is no part of the table.
  */
 export async function findTransaction(
   store: ObjectStore,
@@ -91,16 +92,15 @@ export async function findTransaction(
   txn: Txn,
   signal: AbortSignal
 ): Promise<readonly Action[] | null> {
-  const records = (actions: readonly Action[] | null) =>
-    actions?.some((a) => a.kind === 'txn' && a.body.appId === txn.appId && a.body.version === txn.version) === true
+  const records = (actions: readonly Action[]) =>
+    actions.some((a) => a.kind === 'txn' && a.body.appId === txn.appId && a.body.version === txn.version)
   for (let newest = table.version; newest >= 0; newest -= width) {
     const versions = Array.from({ length: Math.min(width, newest + 1) }, (_, i) => newest - i)
     const commits = await Promise.all(
       versions.map(async (version) => table.commits.get(version) ?? (await readCommit(store, version, signal)))
     )
-    const found = commits.find(records)
-    if (found) return found
-    if (commits.every((actions) => actions === null)) return null
+    const end = commits.find((actions) => actions === null || records(actions))
+    if (end !== undefined) return end
   }
   return null
 }
