@@ -1,4 +1,5 @@
 /** Bad input of a local run: one clear error with its remedy, exit code, no plan left behind, nothing half-written visible. */
+import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
@@ -77,6 +78,7 @@ describe('a run is refused', () => {
 
   it('for a broker that accepts and stays silent, within its documented time', async () => {
     const mute = createServer(() => {}).listen(0, '127.0.0.1')
+    await once(mute, 'listening')
     const address = `127.0.0.1:${(mute.address() as AddressInfo).port}`
     const refused = await run({
       subscribe: topic,

@@ -70,8 +70,12 @@ const faultyLease = (lease: RunLease, hook: EffectHook): RunLease => ({
 const faultyStore = (store: ObjectStore, hook: EffectHook): ObjectStore => ({
   ...store,
   putIfAbsent: (key, body, signal) => around(`object.put ${key}`, hook, () => store.putIfAbsent(key, body, signal)),
+  put: (key, body, signal) => around(`object.put ${key}`, hook, () => store.put(key, body, signal)),
   async create(key, signal) {
     const writer = await around(`object.create ${key}`, hook, () => store.create(key, signal))
-    return { ...writer, close: () => around(`object.close ${key}`, hook, () => writer.close()) }
+    return {
+      ...writer,
+      close: () => around(`object.close ${key}`, hook, () => writer.close()),
+    }
   },
 })

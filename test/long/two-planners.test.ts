@@ -1,0 +1,9 @@
+/** Two runs at once on one query, fifty times. */
+import { describe, inject, it } from 'vitest'
+import { racePlanners } from '../support/planner-race.ts'
+
+describe('B35: two processes run one query at the same moment, fifty times', () => {
+  it.each([true, false])('plan each batch once and deliver each record once (lease: %s)', (lease) =>
+    racePlanners(inject('kafka').bootstrap, 50, lease)
+  )
+})
