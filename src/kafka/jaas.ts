@@ -21,7 +21,7 @@ export function parseJaas(text: string): JaasConfig {
   if (!/^(required|requisite|sufficient|optional)$/i.test(flag))
     throw new JaasSyntaxError(`the word after the login module is not 'required'`)
   const options = new Map<string, string>()
-  let rest = text.slice(start.length).trimStart()
+  let rest = text.slice(start.length).trim()
   while (rest !== '' && rest !== ';') {
     const name = /^([\w.-]+)\s*=\s*/.exec(rest)
     if (name === null)
