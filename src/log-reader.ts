@@ -1,11 +1,13 @@
 /** What the steps read from the log before they decide. Consistent reads of single keys and of one "newest" (P17). */
 import { createHash } from 'node:crypto'
 import type { BatchContext } from './context.ts'
-import { SluiceError } from './errors.ts'
+import { SluiceError, isSluiceError } from './errors.ts'
 import {
+  decodeCommit,
   decodeMetadata,
   decodeOffsetMap,
   decodeOffsets,
+  decodeRedo,
   decodeReport,
   encodeMetadata,
   entryName,
@@ -25,8 +27,12 @@ export async function openQueryId(context: BatchContext, signal: AbortSignal): P
     context.log.newest('commits', signal),
     context.log.get(logKeys.source, signal),
   ])
-  if (others.some((entry) => entry !== null))
+  if (others.some((entry) => entry !== null)) {
+    // Entries follow metadata: whoever began between the reads has left one by now.
+    const made = await context.log.get(logKeys.metadata, signal)
+    if (made !== null) return decodeMetadata(made)
     throw new SluiceError('STREAMING_CHECKPOINT_MISSING_METADATA', { query: context.queryName })
+  }
   const id = context.newId()
   const outcome = await context.log.add(logKeys.metadata, encodeMetadata(id), signal)
   return outcome.kind === 'added' ? id : decodeMetadata(outcome.entry)
@@ -36,29 +42,54 @@ export type Resume =
   | Exclude<ResumePoint, { kind: 'replay' }>
   | { readonly kind: 'replay'; readonly entry: OffsetsEntry; readonly plan: StoredPlan }
 
-/** Reads the newest plan N, then single keys beside it: never a second "newest" to compare with (P17). */
+/**
+ * Reads the newest plan N, then single keys beside it: never a second "newest" to compare with (P17). A hole counts only
+ * where N is still the newest plan: otherwise the log moved on between the reads, and they are made again.
+ * @throws LOG_ENTRY_MISSING, LOG_ENTRY_UNREADABLE, UNSUPPORTED_LOG_VERSION
+ */
 export async function readResumePoint(context: BatchContext, signal: AbortSignal): Promise<Resume> {
-  const { log } = context
-  const newestId = await log.newest('offsets', signal)
-  const id = newestId ?? -1
-  const exists = async (key: { log: string; id: number }): Promise<boolean> =>
-    key.id >= 0 && (await log.get(key, signal)) !== null
-  const plan = newestId === null ? null : await readPlan(context, newestId, signal)
-  if (newestId !== null && plan === null)
-    throw new SluiceError('LOG_ENTRY_MISSING', { entry: `batch ${newestId} of offsets`, because: 'it was listed' })
-  const resume = resumePoint({
-    newest: plan?.entry ?? null,
-    previousExists: await exists(logKeys.offsets(id - 1)),
-    committed: await exists(logKeys.commits(id)),
-    previousCommitted: await exists(logKeys.commits(id - 1)),
-    // Ahead of the plans only where the log has a hole: a race would have planned N+1 first.
-    nextCommitted: (await exists(logKeys.commits(id + 1))) && !(await exists(logKeys.offsets(id + 1))),
-  })
-  return resume.kind === 'replay' && plan !== null
-    ? { ...resume, plan }
-    : (resume as Exclude<ResumePoint, { kind: 'replay' }>)
+  const newest = await context.log.newest('offsets', signal)
+  try {
+    return await (newest === null ? resumeWithoutPlan(context, signal) : resumeFrom(context, newest, signal))
+  } catch (error) {
+    if (!isSluiceError(error, 'LOG_ENTRY_MISSING')) throw error
+    if ((await context.log.newest('offsets', signal)) === newest) throw error
+    return readResumePoint(context, signal)
+  }
 }
 
+async function resumeWithoutPlan({ log }: BatchContext, signal: AbortSignal): Promise<Resume> {
+  const unplannedCommit = await log.newest('commits', signal)
+  const none = { newest: null, previousExists: false, committed: false, previousCommitted: false }
+  return resumed(resumePoint({ ...none, unplannedCommit }), null)
+}
+
+async function resumeFrom(context: BatchContext, id: number, signal: AbortSignal): Promise<Resume> {
+  const { log } = context
+  const isCommitted = async (batchId: number): Promise<boolean> => {
+    const text = batchId < 0 ? null : await log.get(logKeys.commits(batchId), signal)
+    return text !== null && decodeCommit(batchId, text).batchId === batchId // refuses what cannot be read
+  }
+  const plan = await readPlan(context, id, signal)
+  if (plan === null)
+    throw new SluiceError('LOG_ENTRY_MISSING', {
+      entry: `batch ${id}`,
+      because: `log 'offsets' named it as its newest`,
+    })
+  const state = {
+    newest: plan.entry,
+    previousExists: id > 0 && (await log.get(logKeys.offsets(id - 1), signal)) !== null,
+    committed: await isCommitted(id),
+    previousCommitted: await isCommitted(id - 1),
+    unplannedCommit: (await isCommitted(id + 1)) ? id + 1 : null,
+  }
+  return resumed(resumePoint(state), plan)
+}
+
+const resumed = (point: ResumePoint, plan: StoredPlan | null): Resume =>
+  point.kind === 'replay' && plan !== null ? { ...point, plan } : (point as Exclude<ResumePoint, { kind: 'replay' }>)
+
+/** Where the stored log puts the query's start, as Spark's offset JSON; null for a query that never planned. */
 export async function startOf(context: BatchContext, resume: Resume, signal: AbortSignal): Promise<string | null> {
   if (resume.kind === 'replay') return offsetsToJson(resume.entry.start)
   if (resume.kind === 'next') return offsetsToJson(resume.previous.end)
@@ -97,8 +128,14 @@ export async function readCurrentPlan(
 }
 
 /** The highest `redo/N/g`; reports of lower generations do not count (P12). */
-export const currentGeneration = async (context: BatchContext, batchId: number, signal: AbortSignal): Promise<number> =>
-  (await context.log.newest(`redo/${batchId}`, signal)) ?? 0
+export async function currentGeneration(context: BatchContext, batchId: number, signal: AbortSignal): Promise<number> {
+  const generation = await context.log.newest(`redo/${batchId}`, signal)
+  if (generation === null) return 0
+  const key = logKeys.redo(batchId, generation)
+  const entry = await context.log.get(key, signal)
+  if (entry !== null) decodeRedo(key, entry) // refuses what this release cannot read
+  return generation
+}
 
 export async function readReports(context: BatchContext, batchId: number, signal: AbortSignal): Promise<RangeReport[]> {
   const log = `reports/${batchId}`

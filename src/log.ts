@@ -6,23 +6,29 @@
  * only once its predecessor could read it (P22).
  */
 import type { DataLossFinding } from './data-loss.ts'
-import { SluiceError, reasonOf } from './errors.ts'
+import { SluiceError } from './errors.ts'
 import {
-  isObject,
-  nameOf,
-  offsetsFromJson,
-  offsetsToObject,
-  parseExact,
-  storedOffset,
-  stringifyExact,
-} from './offsets.ts'
+  LOG_VERSION,
+  arrayOf,
+  countOf,
+  decodeEntry,
+  findingsFrom,
+  fingerprintFrom,
+  messageFrom,
+  offsetsOfField,
+  oneOf,
+  pairOf,
+  rangeFromTuple,
+  receiptFrom,
+  sameBatch,
+  textOf,
+} from './log-codec.ts'
+import { nameOf, offsetsToObject, stringifyExact } from './offsets.ts'
 import type { PartitionOffsets } from './offsets.ts'
 import type { CommitMessage, EntryKey, IsolationLevel } from './ports.ts'
+import { progressForJson, progressFrom } from './progress.ts'
 import type { StreamingQueryProgress } from './progress.ts'
 import type { OffsetRange } from './ranges.ts'
-
-/** The newest version this release reads and the one it writes. */
-export const LOG_VERSION = 1
 
 // -- keys. Those of `offsets` and `commits` are batch ids; see protocol.md "Keys" for the table's side.
 
@@ -113,16 +119,28 @@ export interface CommitsEntry {
 export const encodeMetadata = (id: string): string => stringifyExact({ v: LOG_VERSION, id })
 
 export const decodeMetadata = (text: string): string =>
-  decode('meta/metadata', text, (json) => textOf(json['id'], 'id'))
+  decodeEntry(entryName(logKeys.metadata), text, (json) => textOf(json['id'], 'id'))
 
 export const encodeOffsetMap = (offsets: PartitionOffsets): string =>
   stringifyExact({ v: LOG_VERSION, offsets: offsetsToObject(offsets) })
 
 /** Reads `sources/0` and `runs/<run>/end`. */
 export const decodeOffsetMap = (entry: string, text: string): PartitionOffsets =>
-  decode(entry, text, (json) => offsetsIn(json['offsets']))
+  decodeEntry(entry, text, (json) => offsetsOfField(json['offsets'], 'offsets'))
+
+/** Why the reports of the generation before are not used (P12). */
+export interface RedoEntry {
+  readonly runId: string
+  readonly reason: string
+}
 
 export const encodeRedo = (runId: string, reason: string): string => stringifyExact({ v: LOG_VERSION, runId, reason })
+
+export const decodeRedo = (key: EntryKey, text: string): RedoEntry =>
+  decodeEntry(entryName(key), text, (json) => ({
+    runId: textOf(json['runId'], 'runId'),
+    reason: textOf(json['reason'], 'reason'),
+  }))
 
 export function encodeOffsets(entry: OffsetsEntry): string {
   const topics = [...new Set(entry.tasks.flatMap((ranges) => ranges.map((r) => r.topic)))]
@@ -144,70 +162,65 @@ export function encodeOffsets(entry: OffsetsEntry): string {
   })
 }
 
-export function decodeOffsets(batchId: number, text: string): OffsetsEntry {
-  const name = entryName(logKeys.offsets(batchId))
-  return decode(name, text, (json) => {
+export const decodeOffsets = (batchId: number, text: string): OffsetsEntry =>
+  decodeEntry(entryName(logKeys.offsets(batchId)), text, (json) => {
     const topics = arrayOf(json['topics'], 'topics').map((topic) => textOf(topic, 'topics'))
     return {
       batchId: sameBatch(batchId, json['batchId']),
       runId: textOf(json['runId'], 'runId'),
-      batchTimestampMs: numberOf(json['batchTimestampMs'], 'batchTimestampMs'),
-      start: offsetsIn(json['start']),
-      end: offsetsIn(json['end']),
-      latest: offsetsIn(json['latest']),
+      batchTimestampMs: countOf(json['batchTimestampMs'], 'batchTimestampMs'),
+      start: offsetsOfField(json['start'], 'start'),
+      end: offsetsOfField(json['end'], 'end'),
+      latest: offsetsOfField(json['latest'], 'latest'),
       topicIds: new Map(arrayOf(json['topicIds'], 'topicIds').map((pair) => pairOf(pair, 'topicIds'))),
-      isolationLevel: json['isolationLevel'] === 'read_committed' ? 'read_committed' : 'read_uncommitted',
+      isolationLevel: oneOf(json['isolationLevel'], 'isolationLevel', ['read_uncommitted', 'read_committed']),
       tasks: arrayOf(json['tasks'], 'tasks').map((ranges) =>
-        arrayOf(ranges, 'tasks').map((range) => rangeFromTuple(name, topics, arrayOf(range, 'tasks')))
+        arrayOf(ranges, 'tasks').map((range) => rangeFromTuple(topics, arrayOf(range, 'tasks')))
       ),
-      dataLoss: arrayOf(json['dataLoss'], 'dataLoss').map((finding) => findingFrom(name, finding)),
+      dataLoss: findingsFrom(json['dataLoss']),
       fingerprint: fingerprintFrom(json['fingerprint']),
     }
   })
-}
 
 export const encodeReport = (report: RangeReport): string => stringifyExact({ v: LOG_VERSION, ...report })
 
-export function decodeReport(key: EntryKey, text: string): RangeReport {
-  const name = entryName(key)
-  return decode(name, text, (json) => ({
-    batchId: numberOf(json['batchId'], 'batchId'),
+export const decodeReport = (key: EntryKey, text: string): RangeReport =>
+  decodeEntry(entryName(key), text, (json) => ({
+    batchId: countOf(json['batchId'], 'batchId'),
     planDigest: textOf(json['planDigest'], 'planDigest'),
-    generation: numberOf(json['generation'], 'generation'),
-    task: numberOf(json['task'], 'task'),
+    generation: countOf(json['generation'], 'generation'),
+    task: countOf(json['task'], 'task'),
     attempt: textOf(json['attempt'], 'attempt'),
     runId: textOf(json['runId'], 'runId'),
     fingerprint: fingerprintFrom(json['fingerprint']),
-    ranges: arrayOf(json['ranges'], 'ranges').map((range) => receiptFrom(name, range)),
-    dataLoss: arrayOf(json['dataLoss'], 'dataLoss').map((finding) => findingFrom(name, finding)),
+    ranges: arrayOf(json['ranges'], 'ranges').map(receiptFrom),
+    dataLoss: findingsFrom(json['dataLoss']),
     message: messageFrom(json['message']),
   }))
-}
 
-export const encodeCommit = (entry: CommitsEntry): string => stringifyExact({ v: LOG_VERSION, ...entry })
+export const encodeCommit = (entry: CommitsEntry): string =>
+  stringifyExact({ v: LOG_VERSION, ...entry, progress: progressForJson(entry.progress) })
 
-export function decodeCommit(batchId: number, text: string): CommitsEntry {
-  const name = entryName(logKeys.commits(batchId))
-  return decode(name, text, (json) => ({
+export const decodeCommit = (batchId: number, text: string): CommitsEntry =>
+  decodeEntry(entryName(logKeys.commits(batchId)), text, (json) => ({
     batchId: sameBatch(batchId, json['batchId']),
     runId: textOf(json['runId'], 'runId'),
-    // Written by progressOf and only shown again: its fields are not looked into.
-    progress: objectOf(json['progress'], 'progress') as unknown as StreamingQueryProgress,
-    dataLoss: arrayOf(json['dataLoss'], 'dataLoss').map((finding) => findingFrom(name, finding)),
+    progress: progressFrom(json['progress']),
+    dataLoss: findingsFrom(json['dataLoss']),
   }))
-}
 
 // -- decisions
 
-/** What the planner read: the newest plan N and the commits beside it. Never two "newest" queries (P17). */
+/** What the planner read: the newest plan N and single entries beside it (P17). */
 export interface LogState {
   readonly newest: OffsetsEntry | null
   /** `offsets/N-1` exists (asked only for N > 0). */
   readonly previousExists: boolean
-  /** `commits/N`, `commits/N-1` and `commits/N+1` exist; N is -1 where nothing was planned. */
+  /** `commits/N` and `commits/N-1` exist. */
   readonly committed: boolean
   readonly previousCommitted: boolean
-  readonly nextCommitted: boolean
+  /** A commit that has no plan: N+1, or any where nothing is planned. */
+  readonly unplannedCommit: number | null
 }
 
 export type ResumePoint =
@@ -220,18 +233,19 @@ export type ResumePoint =
  * @throws LOG_ENTRY_MISSING
  */
 export function resumePoint(state: LogState): ResumePoint {
-  const { newest } = state
-  const batchId = newest?.batchId ?? -1
-  const missing = (entry: string, because: string): never => {
-    throw new SluiceError('LOG_ENTRY_MISSING', { entry, because })
-  }
-  if (state.nextCommitted) missing(`batch ${batchId + 1} of offsets`, `commits/${batchId + 1} exists`)
+  const { newest, unplannedCommit } = state
+  if (unplannedCommit !== null) refuseHole(`batch ${unplannedCommit}`, 'offsets', `commits/${unplannedCommit}`)
   if (newest === null) return { kind: 'fresh' }
-  if (batchId > 0 && !state.previousExists) missing(`batch ${batchId - 1} of offsets`, `offsets/${batchId} exists`)
+  const { batchId } = newest
+  if (batchId > 0 && !state.previousExists) refuseHole(`batch ${batchId - 1}`, 'offsets', `offsets/${batchId}`)
   if (state.committed) return { kind: 'next', batchId: batchId + 1, previous: newest }
   if (batchId > 0 && !state.previousCommitted)
-    missing(`batch ${batchId - 1} of commits`, `offsets/${batchId} was planned after it`)
+    refuseHole(`batch ${batchId - 1} of commits`, 'commits', `offsets/${batchId}`)
   return { kind: 'replay', entry: newest }
+}
+
+function refuseHole(entry: string, log: string, beside: string): never {
+  throw new SluiceError('LOG_ENTRY_MISSING', { entry, because: `log '${log}' lacks it and ${beside} is there` })
 }
 
 export type ReportsVerdict =
@@ -252,8 +266,8 @@ export function verifyReports(
   const counted = new Map<number, RangeReport>()
   for (const report of reports) {
     const isOfPlan = report.batchId === plan.batchId && report.planDigest === planDigest
-    if (isOfPlan && report.generation === generation && covers(report, plan.tasks[report.task]))
-      counted.set(report.task, report)
+    const isOfTask = report.generation === generation && covers(report, plan.tasks[report.task])
+    if (isOfPlan && isOfTask && !counted.has(report.task)) counted.set(report.task, report)
   }
   const missing = plan.tasks.flatMap((_ranges, task) => (counted.has(task) ? [] : [task]))
   if (missing.length > 0) return { kind: 'incomplete', tasks: missing }
@@ -273,94 +287,4 @@ function covers(report: RangeReport, planned: readonly OffsetRange[] | undefined
   return (
     planned !== undefined && planned.length === reported.length && planned.every((r, i) => identify(r) === reported[i])
   )
-}
-
-// -- decoding pieces. Each throws a SyntaxError that `decode` wraps with the entry's name.
-
-function decode<T>(entry: string, text: string, read: (json: Record<string, unknown>) => T): T {
-  try {
-    const json = objectOf(parseExact(text), 'the entry')
-    const version = json['v']
-    if (typeof version === 'number' && version > LOG_VERSION)
-      throw new SluiceError('UNSUPPORTED_LOG_VERSION', { entry, found: version, supported: LOG_VERSION })
-    if (version !== LOG_VERSION) throw new SyntaxError(`its version field 'v' is ${JSON.stringify(version)}`)
-    return read(json)
-  } catch (error) {
-    if (error instanceof SluiceError) throw error
-    throw new SluiceError('LOG_ENTRY_UNREADABLE', { entry, reason: reasonOf(error) }, error)
-  }
-}
-
-const wrong = (field: string, wanted: string): never => {
-  throw new SyntaxError(`field '${field}' is not ${wanted}`)
-}
-const textOf = (value: unknown, field: string): string => (typeof value === 'string' ? value : wrong(field, 'a text'))
-const numberOf = (value: unknown, field: string): number =>
-  typeof value === 'number' ? value : wrong(field, 'a number')
-const arrayOf = (value: unknown, field: string): readonly unknown[] =>
-  Array.isArray(value) ? value : wrong(field, 'a list')
-const objectOf = (value: unknown, field: string): Record<string, unknown> =>
-  isObject(value) ? value : wrong(field, 'an object')
-const pairOf = (value: unknown, field: string): [string, string] => {
-  const [first, second] = arrayOf(value, field)
-  return [textOf(first, field), textOf(second, field)]
-}
-
-function sameBatch(wanted: number, found: unknown): number {
-  if (found !== wanted) throw new SyntaxError(`it names batch ${String(found)}`)
-  return wanted
-}
-
-const offsetsIn = (value: unknown): PartitionOffsets => offsetsFromJson(stringifyExact(objectOf(value, 'offsets')))
-
-function rangeFromTuple(entry: string, topics: readonly string[], tuple: readonly unknown[]): OffsetRange {
-  const [index, partition, from, until] = tuple
-  return {
-    topic: textOf(topics[numberOf(index, 'tasks')], 'topics'),
-    partition: numberOf(partition, 'tasks'),
-    from: storedOffset(entry, from),
-    until: storedOffset(entry, until),
-  }
-}
-
-function rangeFrom(entry: string, value: unknown): OffsetRange {
-  const json = objectOf(value, 'ranges')
-  return {
-    topic: textOf(json['topic'], 'topic'),
-    partition: numberOf(json['partition'], 'partition'),
-    from: storedOffset(entry, json['from']),
-    until: storedOffset(entry, json['until']),
-  }
-}
-
-function receiptFrom(entry: string, value: unknown): RangeReceipt {
-  const json = objectOf(value, 'ranges')
-  return {
-    ...rangeFrom(entry, value),
-    records: numberOf(json['records'], 'records'),
-    rows: numberOf(json['rows'], 'rows'),
-    bytes: numberOf(json['bytes'], 'bytes'),
-    hash: textOf(json['hash'], 'hash'),
-    highWatermark: json['highWatermark'] === null ? null : storedOffset(entry, json['highWatermark']),
-  }
-}
-
-const findingFrom = (entry: string, value: unknown): DataLossFinding => ({
-  ...rangeFrom(entry, value),
-  reason: textOf(objectOf(value, 'dataLoss')['reason'], 'reason') as DataLossFinding['reason'],
-})
-
-function fingerprintFrom(value: unknown): Fingerprint {
-  const json = objectOf(value, 'fingerprint')
-  return { sink: textOf(json['sink'], 'sink'), mapping: textOf(json['mapping'], 'mapping') }
-}
-
-function messageFrom(value: unknown): CommitMessage {
-  const json = objectOf(value, 'message')
-  return {
-    objects: arrayOf(json['objects'], 'objects').map((o) => textOf(o, 'objects')),
-    rows: numberOf(json['rows'], 'rows'),
-    bytes: numberOf(json['bytes'], 'bytes'),
-    detail: textOf(json['detail'], 'detail'),
-  }
 }

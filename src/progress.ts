@@ -3,6 +3,17 @@
  * order, then one trailing `sluice` object for what Spark does not have (protocol decision 13).
  */
 import type { DataLossFinding } from './data-loss.ts'
+import {
+  arrayOf,
+  booleanOf,
+  countOf,
+  findingsFrom,
+  int64Of,
+  numberOf,
+  objectOf,
+  offsetsOfField,
+  textOf,
+} from './log-codec.ts'
 import type { OffsetsEntry, RangeReport } from './log.ts'
 import { entriesOf, offsetAt, offsetsOf, offsetsToObject, stringifyExact } from './offsets.ts'
 import type { PartitionOffsets } from './offsets.ts'
@@ -83,7 +94,7 @@ export function progressOf(input: ProgressInput): StreamingQueryProgress {
     ),
     processedRowsPerSecond: perSecond(numInputRows, Math.max(1, batchDuration)),
   }
-  const metrics = replay ? null : lagMetrics(plan.latest, plan.end)
+  const metrics = lagMetrics(replay ? null : plan.latest, plan.end)
   return {
     id: input.queryId,
     runId: input.runId,
@@ -120,16 +131,27 @@ export function progressOf(input: ProgressInput): StreamingQueryProgress {
   }
 }
 
-/** Spark's lag metrics: latest - end per partition of latest; none without partitions (K35). */
-export function lagMetrics(latest: PartitionOffsets, end: PartitionOffsets): Record<string, string> | null {
+/** Spark's lag metrics: latest - end for each partition of latest; none where either is unknown or nothing is assigned (K35, K36). */
+export function lagMetrics(
+  latest: PartitionOffsets | null,
+  end: PartitionOffsets | null
+): Record<string, string> | null {
+  if (latest === null || end === null) return null
   const lags = entriesOf(latest).map((e) => e.offset - (offsetAt(end, e) ?? 0n))
   if (lags.length === 0) return null
-  const total = lags.reduce((a, b) => a + b, 0n)
   return {
-    avgOffsetsBehindLatest: oneDecimal(Number(total) / lags.length),
+    avgOffsetsBehindLatest: averageOf(lags),
     maxOffsetsBehindLatest: String(lags.reduce((a, b) => (b > a ? b : a))),
     minOffsetsBehindLatest: String(lags.reduce((a, b) => (b < a ? b : a))),
   }
+}
+
+/** One decimal, half up (away from zero), in whole numbers: a double has no tenths of large lags. */
+function averageOf(values: readonly bigint[]): string {
+  const total = values.reduce((a, b) => a + b)
+  const count = BigInt(values.length)
+  const tenths = ((total < 0n ? -total : total) * 20n + count) / (2n * count)
+  return `${total < 0n && tenths > 0n ? '-' : ''}${tenths / 10n}.${tenths % 10n}`
 }
 
 /** Offsets between the batch's end and the newest high watermark known for each partition; never negative. */
@@ -146,11 +168,90 @@ function behind(plan: OffsetsEntry, reports: readonly RangeReport[]): bigint {
   }, 0n)
 }
 
-/** JSON as Spark writes it: exact offsets, rates with one decimal. */
-export const progressToJson = (progress: StreamingQueryProgress): string => stringifyExact(progress)
+// -- JSON
+
+/** JSON as Spark writes it: exact offsets, rates with one decimal (E27). */
+export const progressToJson = (progress: StreamingQueryProgress): string => stringifyExact(progressForJson(progress))
+
+/** The same for a larger JSON text: what `stringifyExact` writes of it is `progressToJson`. */
+export const progressForJson = (progress: StreamingQueryProgress): object => ({
+  ...progress,
+  ...ratesForJson(progress),
+  sources: progress.sources.map((source) => ({ ...source, ...ratesForJson(source) })),
+})
+
+interface Rates {
+  readonly inputRowsPerSecond: number
+  readonly processedRowsPerSecond: number
+}
+
+const ratesForJson = (rates: Rates): Record<keyof Rates, unknown> => ({
+  inputRowsPerSecond: withOneDecimal(rates.inputRowsPerSecond),
+  processedRowsPerSecond: withOneDecimal(rates.processedRowsPerSecond),
+})
+
+const withOneDecimal = (rate: number): unknown =>
+  (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(rate.toFixed(1)) // newer than the compiler's JSON
+
+/** Reads a progress back from parsed JSON, its offsets bigint again. @throws SyntaxError naming the field */
+export function progressFrom(value: unknown): StreamingQueryProgress {
+  const json = objectOf(value, 'progress')
+  const sink = objectOf(json['sink'], 'sink')
+  return {
+    id: textOf(json['id'], 'id'),
+    runId: textOf(json['runId'], 'runId'),
+    name: json['name'] === null ? null : textOf(json['name'], 'name'),
+    timestamp: textOf(json['timestamp'], 'timestamp'),
+    batchId: countOf(json['batchId'], 'batchId'),
+    batchDuration: countOf(json['batchDuration'], 'batchDuration'),
+    numInputRows: countOf(json['numInputRows'], 'numInputRows'),
+    ...ratesFrom(json),
+    durationMs: valuesOf(json['durationMs'], 'durationMs', countOf),
+    stateOperators: [],
+    sources: arrayOf(json['sources'], 'sources').map(sourceFrom),
+    sink: {
+      description: textOf(sink['description'], 'description'),
+      numOutputRows: countOf(sink['numOutputRows'], 'numOutputRows'),
+    },
+    sluice: sluiceFrom(objectOf(json['sluice'], 'sluice')),
+  }
+}
+
+function sourceFrom(value: unknown): SourceProgress {
+  const json = objectOf(value, 'sources')
+  const offsets = (field: string): OffsetsObject => offsetsToObject(offsetsOfField(json[field], field))
+  return {
+    description: textOf(json['description'], 'description'),
+    startOffset: json['startOffset'] === null ? null : offsets('startOffset'),
+    endOffset: offsets('endOffset'),
+    latestOffset: json['latestOffset'] === null ? null : offsets('latestOffset'),
+    numInputRows: countOf(json['numInputRows'], 'numInputRows'),
+    ...ratesFrom(json),
+    ...(json['metrics'] === undefined ? {} : { metrics: valuesOf(json['metrics'], 'metrics', textOf) }),
+  }
+}
+
+const sluiceFrom = (json: Record<string, unknown>): SluiceProgress => ({
+  replay: booleanOf(json['replay'], 'replay'),
+  tasks: countOf(json['tasks'], 'tasks'),
+  offsets: int64Of(json['offsets'], 'offsets'),
+  offsetsWithoutRecord: int64Of(json['offsetsWithoutRecord'], 'offsetsWithoutRecord'),
+  inputBytes: countOf(json['inputBytes'], 'inputBytes'),
+  outputBytes: countOf(json['outputBytes'], 'outputBytes'),
+  offsetsBehindLatestAtCommit: int64Of(json['offsetsBehindLatestAtCommit'], 'offsetsBehindLatestAtCommit'),
+  dataLoss: findingsFrom(json['dataLoss']),
+})
+
+const ratesFrom = (json: Record<string, unknown>): Rates => ({
+  inputRowsPerSecond: numberOf(json['inputRowsPerSecond'], 'inputRowsPerSecond'),
+  processedRowsPerSecond: numberOf(json['processedRowsPerSecond'], 'processedRowsPerSecond'),
+})
+
+const valuesOf = <T>(value: unknown, field: string, read: (value: unknown, field: string) => T): Record<string, T> =>
+  Object.fromEntries(Object.entries(objectOf(value, field)).map(([key, v]) => [key, read(v, `${field}.${key}`)]))
+
+// -- numbers
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
 
 const perSecond = (rows: number, ms: number): number => (ms > 0 ? Math.round((rows * 10_000) / ms) / 10 : 0)
-
-const oneDecimal = (value: number): string => (Math.round(value * 10) / 10).toFixed(1)
