@@ -26,6 +26,7 @@ import {
   METADATA_API,
   METADATA_VERSIONS,
   type ClusterMetadata,
+  type PartitionMetadata,
   type TopicMetadata,
 } from './metadata.ts'
 
@@ -78,7 +79,7 @@ class KafkaCluster implements Cluster {
   readonly #settings: ConnectionSettings
   readonly #pool: ConnectionPool
   readonly #nodes = new Map<number, BrokerAddress>()
-  readonly #topics = new Map<string, TopicMetadata>()
+  readonly #topics = new Map<string, KnownTopic>()
 
   constructor(settings: ConnectionSettings) {
     this.#settings = settings
@@ -95,8 +96,9 @@ class KafkaCluster implements Cluster {
 
   async leaders(partitions: readonly TopicPartition[], signal: AbortSignal): Promise<readonly LeaderAnswer[]> {
     const unknown = [...new Set(partitions.map((tp) => tp.topic))].filter((topic) => !this.#topics.has(topic))
-    if (unknown.length > 0) await this.metadata(unknown, signal)
-    return partitions.map((tp) => this.#leaderIn(this.#topics.get(tp.topic), tp))
+    const asked = unknown.length === 0 ? [] : await this.metadata(unknown, signal)
+    const fresh = new Map(asked.map((topic) => [topic.topic, knownTopic(topic)] as const))
+    return partitions.map((tp) => this.#leaderIn(fresh.get(tp.topic) ?? this.#topics.get(tp.topic), tp))
   }
 
   async leaderOf(partition: TopicPartition, signal: AbortSignal): Promise<LeaderAnswer> {
@@ -166,11 +168,11 @@ class KafkaCluster implements Cluster {
     throw new SluiceError('KAFKA_UNREACHABLE', { brokers: this.addresses, reason: reasons.join('; ') })
   }
 
-  #leaderIn(topic: TopicMetadata | undefined, { topic: name, partition }: TopicPartition): LeaderAnswer {
+  #leaderIn(topic: KnownTopic | undefined, { topic: name, partition }: TopicPartition): LeaderAnswer {
     if (topic === undefined) return { kind: 'absent' }
     if (topic.errorCode === brokerErrorCode.topicAuthorizationFailed)
       throw new SluiceError('KAFKA_AUTHORIZATION_FAILED', { resource: `topic ${name}`, right: 'DESCRIBE' })
-    const found = topic.partitions.find((one) => one.partition === partition)
+    const found = topic.partitions.get(partition)
     if (found === undefined)
       return isAbsence(topic.errorCode)
         ? { kind: 'absent' }
@@ -184,9 +186,23 @@ class KafkaCluster implements Cluster {
   #remember({ brokers, topics }: ClusterMetadata): void {
     if (brokers.length > 0) this.#nodes.clear()
     for (const { nodeId, host, port } of brokers) this.#nodes.set(nodeId, { host, port })
-    for (const topic of topics) this.#topics.set(topic.topic, topic)
+    for (const topic of topics) {
+      // Only good answers are kept: a missing topic or right may be there at the next question.
+      if (topic.errorCode === brokerErrorCode.none) this.#topics.set(topic.topic, knownTopic(topic))
+      else this.#topics.delete(topic.topic)
+    }
   }
 }
+
+interface KnownTopic {
+  readonly errorCode: number
+  readonly partitions: ReadonlyMap<number, PartitionMetadata>
+}
+
+const knownTopic = ({ errorCode, partitions }: TopicMetadata): KnownTopic => ({
+  errorCode,
+  partitions: new Map(partitions.map((one) => [one.partition, one])),
+})
 
 const metadataRequest = (topics: readonly string[] | null): BrokerRequest => ({
   apiKey: METADATA_API,

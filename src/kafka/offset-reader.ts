@@ -85,7 +85,7 @@ class KafkaOffsetReader implements OffsetReader {
     for (let attempt = 1; ; attempt += 1) {
       const isLast = attempt >= this.#options.fetchOffsetNumRetries
       const found = await this.#ask(topics, isLast, signal)
-      if (found?.every(isSettled) === true || (isLast && found !== null)) return checked(found)
+      if (found?.every(isSettled) === true || (isLast && found !== null)) return checked(found, this.#cluster.addresses)
       await pause(this.#options.fetchOffsetRetryIntervalMs, signal, STEP)
     }
   }
@@ -127,12 +127,14 @@ const isMissing = ({ errorCode }: Pick<TopicMetadata, 'errorCode'>): boolean =>
 /** Asking again would not change the answer. */
 const isSettled = ({ errorCode }: TopicMetadata): boolean => !isPassing(errorCode)
 
-function checked(topics: readonly TopicMetadata[]): readonly TopicMetadata[] {
+function checked(topics: readonly TopicMetadata[], brokers: string): readonly TopicMetadata[] {
   for (const { topic, errorCode } of topics) {
+    if (errorCode === brokerErrorCode.none || isMissing({ errorCode })) continue
     if (errorCode === brokerErrorCode.topicAuthorizationFailed)
       throw new SluiceError('KAFKA_AUTHORIZATION_FAILED', { resource: `topic ${topic}`, right: 'DESCRIBE' })
-    if (errorCode === brokerErrorCode.none || isMissing({ errorCode })) continue
     const error = brokerErrorName(errorCode)
+    if (isPassing(errorCode))
+      throw new SluiceError('KAFKA_UNREACHABLE', { brokers, reason: `topic ${topic}: ${error}` })
     throw new SluiceError('KAFKA_REQUEST_REFUSED', { request: 'Metadata', resource: `topic ${topic}`, error })
   }
   return topics

@@ -60,6 +60,7 @@ async function askOnce(
     const answer = answers[index]
     if (answer?.kind === 'leader')
       led.push({ topic, partition, address: answer.address, leaderEpoch: answer.leaderEpoch })
+    if (answer?.kind === 'absent') cluster.forgetLeaders(topic)
     if (answer?.kind === 'none') rounds.push({ found: [], open: [{ topic, partition }], reason: answer.reason })
   }
   const byLeader = [...Map.groupBy(led, (one) => addressText(one.address)).values()]

@@ -243,7 +243,8 @@ export class RangeRead {
    */
   #lose(until: bigint, named: bigint, cause: string): void {
     const { topic, partition, until: end } = this.#range
-    const lost = this.#limits.failOnDataLoss ? named : until < end ? until : end
+    const gone = this.#limits.failOnDataLoss ? named : until
+    const lost = gone < end ? gone : end
     const finding = { topic, partition, from: this.#position, until: lost } as const
     const findings = [{ ...finding, reason: 'COULD_NOT_READ_OFFSET_RANGE' }] as const
     this.#dataLoss.push(...enforce(findings, this.#limits.failOnDataLoss, new Error(cause)))

@@ -82,6 +82,7 @@ test('a missing right is named at once: DESCRIBE for the planner, READ for the w
   })
   await expect(reader.assigned(signal)).rejects.toMatchObject(lacks('DESCRIBE'))
   await expect(reader.latest([{ topic, partition: 0 }], signal)).rejects.toMatchObject(lacks('DESCRIBE'))
+  await expect(readRows(ranges, { topic, from: 0, until: 1 })).rejects.toMatchObject(lacks('DESCRIBE'))
   const grant = (operation: AclOperationTypes): Promise<boolean> =>
     topics.admin.createAcls({
       acl: [

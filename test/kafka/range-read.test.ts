@@ -108,6 +108,8 @@ describe('offsets that are not there', () => {
     expect(failed.error).toMatchObject({ name: 'KAFKA_DATA_LOSS', message: expect.stringContaining('[5, 10)') })
     const tolerated = await readAll(cluster(), 5n, 12n, { failOnDataLoss: false })
     expect(tolerated).toMatchObject({ offsets: [10, 11], end: { dataLoss: [lost(5n, 10n)] } })
+    const within = await readAll(cluster(), 5n, 8n)
+    expect(within.error).toMatchObject({ name: 'KAFKA_DATA_LOSS', message: expect.stringContaining('[5, 8)') })
     const beyond = await readAll(cluster(), 5n, 8n, { failOnDataLoss: false })
     expect(beyond).toMatchObject({ offsets: [], end: { dataLoss: [lost(5n, 8n)] } })
   })
