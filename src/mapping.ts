@@ -3,7 +3,8 @@
  * And the hash over the records delivered, by which a replay can be compared (N5).
  */
 import { createHash } from 'node:crypto'
-import { SluiceError, reasonOf } from './errors.ts'
+import { SluiceError, isSluiceError, reasonOf } from './errors.ts'
+import { isObject } from './offsets.ts'
 import type { Header, RecordBatch } from './ports.ts'
 import { bronzeSchema, bronzeSchemaWithHeaders } from './schema.ts'
 import type { Row, RowBatch, Schema } from './schema.ts'
@@ -39,93 +40,104 @@ export const bronzeRows =
     const keys: (Uint8Array | null)[] = []
     const values: (Uint8Array | null)[] = []
     const headers: (readonly Header[] | null)[] = []
+    const topics: string[] = []
     const offsets = new BigInt64Array(n)
     const timestamps = new BigInt64Array(n)
     for (let i = 0; i < n; i++) {
       keys.push(batch.key(i))
       values.push(batch.value(i))
+      topics.push(batch.topic)
       offsets[i] = batch.offset(i)
       timestamps[i] = microsecondsOf(batch, i)
       if (includeHeaders) headers.push(batch.headers(i))
     }
-    const topics = new Array<string>(n).fill(batch.topic)
     const partitions = new Int32Array(n).fill(batch.partition)
     const types = new Int32Array(n).fill(batch.timestampType)
     const columns = [keys, values, topics, partitions, offsets, timestamps, types]
     return { length: n, columns: includeHeaders ? [...columns, headers] : columns }
   }
 
-/** Runs the query's mapping over each record; its rows become columns in schema order. */
+/**
+ * Runs the query's mapping over each record; its rows become columns in schema order.
+ * @throws MAPPING_FAILED naming the record, for a thrown error and for what is neither a row, a list of rows nor null
+ */
 export function mappedRows(schema: Schema, map: Mapper<Schema>, includeHeaders: boolean): RecordsToRows {
   const names = Object.keys(schema)
   return (batch) => {
     const columns: unknown[][] = names.map(() => [])
-    const cursor = new RecordCursor(batch, includeHeaders)
+    const { record, moveTo } = cursorOf(batch, includeHeaders)
     let length = 0
-    const add = (row: Readonly<Record<string, unknown>>): void => {
+    const add = (row: unknown): void => {
+      if (!isRow(row)) throw mappingFailed(record, `it returned ${kindOf(row)}, not a row, a list of rows or null`)
       // By index: this loop runs once for every row of a batch.
       for (let c = 0; c < names.length; c++) columns[c]?.push(row[names[c] ?? ''] ?? null)
       length++
     }
     for (let i = 0; i < batch.length; i++) {
-      cursor.index = i
-      const mapped = mapOne(map, cursor)
-      if (Array.isArray(mapped)) for (const row of mapped) add(row)
-      else if (mapped !== null) add(mapped as Row<Schema>)
+      moveTo(i)
+      const mapped = mapOne(map, record)
+      if (Array.isArray(mapped)) mapped.forEach(add)
+      else if (mapped !== null) add(mapped)
     }
     return { length, columns }
   }
 }
 
-function mapOne(map: Mapper<Schema>, cursor: RecordCursor): ReturnType<Mapper<Schema>> {
-  const { topic, partition } = cursor
-  const failed = (reason: string, cause?: unknown): SluiceError =>
-    new SluiceError('MAPPING_FAILED', { topic, partition, offset: String(cursor.offset), reason }, cause)
-  let mapped: ReturnType<Mapper<Schema>>
+function mapOne(map: Mapper<Schema>, record: KafkaRecord): unknown {
   try {
-    mapped = map(cursor)
+    return map(record)
   } catch (error) {
-    throw error instanceof SluiceError ? error : failed(reasonOf(error), error)
+    // The record's own timestamp may be what cannot be read: that has an error of its own.
+    throw isSluiceError(error) ? error : mappingFailed(record, reasonOf(error), error)
   }
-  if (typeof mapped !== 'object') throw failed(`it returned ${typeof mapped}, not a row, a list of rows or null`)
-  if (mapped instanceof Promise) throw failed('it returned a promise; a mapping is synchronous')
-  return mapped
 }
 
-class RecordCursor implements KafkaRecord {
-  index = 0
-  private readonly batch: RecordBatch
-  private readonly includeHeaders: boolean
+const mappingFailed = ({ topic, partition, offset }: KafkaRecord, reason: string, cause?: unknown): SluiceError =>
+  new SluiceError('MAPPING_FAILED', { topic, partition, offset: String(offset), reason }, cause)
 
-  constructor(batch: RecordBatch, includeHeaders: boolean) {
-    this.batch = batch
-    this.includeHeaders = includeHeaders
-  }
+const isThenable = (value: object): boolean => 'then' in value && typeof value.then === 'function'
 
-  get key(): Uint8Array | null {
-    return this.batch.key(this.index)
+const isRow = (value: unknown): value is Readonly<Record<string, unknown>> => isObject(value) && !isThenable(value)
+
+function kindOf(value: unknown): string {
+  if (Array.isArray(value)) return 'a list inside of a list'
+  if (typeof value !== 'object' || value === null) return String(value === null ? null : typeof value)
+  return 'a promise (a mapping is synchronous)'
+}
+
+interface Cursor {
+  readonly record: KafkaRecord
+  readonly moveTo: (index: number) => void
+}
+
+/** One object for all records of a batch. Its properties are its own, so that `{ ...record }` copies them. */
+function cursorOf(batch: RecordBatch, includeHeaders: boolean): Cursor {
+  const { topic, partition, timestampType } = batch
+  let i = 0
+  const record: KafkaRecord = {
+    topic,
+    partition,
+    timestampType,
+    get key() {
+      return batch.key(i)
+    },
+    get value() {
+      return batch.value(i)
+    },
+    get offset() {
+      return batch.offset(i)
+    },
+    get timestamp() {
+      return microsecondsOf(batch, i)
+    },
+    get headers() {
+      return includeHeaders ? batch.headers(i) : null
+    },
   }
-  get value(): Uint8Array | null {
-    return this.batch.value(this.index)
+  const moveTo = (index: number): void => {
+    i = index
   }
-  get topic(): string {
-    return this.batch.topic
-  }
-  get partition(): number {
-    return this.batch.partition
-  }
-  get offset(): bigint {
-    return this.batch.offset(this.index)
-  }
-  get timestamp(): bigint {
-    return microsecondsOf(this.batch, this.index)
-  }
-  get timestampType(): -1 | 0 | 1 {
-    return this.batch.timestampType
-  }
-  get headers(): readonly Header[] | null {
-    return this.includeHeaders ? this.batch.headers(this.index) : null
-  }
+  return { record, moveTo }
 }
 
 const MAX_MILLISECONDS = (2n ** 63n - 1n) / 1000n
