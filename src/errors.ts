@@ -168,6 +168,24 @@ export const errorConditions = {
   OBJECT_STORE_REFUSED: fatal(
     (p: { object: string; reason: string; remedy: string }) => `Object ${p.object}: ${p.reason}. ${p.remedy}`
   ),
+  // -- functions
+  EVENT_MALFORMED: fatal(
+    (p: { reason: string }) =>
+      `The event is malformed: ${p.reason}. Start the state machine with {} or {"trigger":"availableNow"}; its functions are not called by hand.`
+  ),
+  QUERY_NOT_IN_LOG: fatal(
+    (p: { query: string; table: string }) =>
+      `Table ${p.table} does not know query '${p.query}', although one of its batches is to be worked on. Was the table replaced? Point the functions at the query's own table.`
+  ),
+  FUNCTION_MISCONFIGURED: fatal(
+    (p: { variable: string }) =>
+      `The environment variable ${p.variable} is missing. Deploy the functions by the construct, which sets it.`
+  ),
+  STEP_OUT_OF_TIME: transient(
+    (p: { step: string; seconds: number }) =>
+      `The ${p.step} did not finish within ${p.seconds} s and stopped without effect. It is tried again; if it stays, ` +
+      'give the function more memory or time, or make its work smaller with maxRecordsPerPartition or maxOffsetsPerTrigger.'
+  ),
   // -- local runs
   DIRECTORY_IN_USE: fatal(
     (p: { directory: string; holder: string }) =>

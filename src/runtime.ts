@@ -2,11 +2,14 @@
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb'
-import { currentGeneration } from './aws/generation.ts'
+import { S3Client } from '@aws-sdk/client-s3'
+import { currentGeneration, readGeneration } from './aws/generation.ts'
 import { dynamoMetadataLog } from './aws/metadata-log.ts'
 import { dynamoRunLease } from './aws/run-lease.ts'
+import { s3ObjectStore } from './aws/object-store.ts'
 import { ensureTable } from './aws/table.ts'
 import type { BatchContext } from './context.ts'
+import { SluiceError } from './errors.ts'
 import { createOffsetReader } from './kafka/offset-reader.ts'
 import { createRangeReader } from './kafka/range-reader.ts'
 import { openEmbeddedDynamoDb } from './local/dynamodb.ts'
@@ -39,7 +42,7 @@ export const systemClock: Clock = { now: () => Date.now() }
 export const optionsOf = (query: Query): SourceOptions =>
   parseOptions({ ...query.source.options }, (name) => process.env[name])
 
-/** Opens a query over a table that exists. */
+/** Opens a query over a table that exists; a query that the table does not know begins there. */
 export async function openRuntime(
   query: Query,
   options: SourceOptions,
@@ -48,6 +51,11 @@ export async function openRuntime(
 ): Promise<Runtime> {
   const { client, table } = environment
   const generation = await currentGeneration({ client, table, query: query.name }, signal)
+  return runtimeOf(query, options, environment, generation)
+}
+
+function runtimeOf(query: Query, options: SourceOptions, environment: Environment, generation: number): Runtime {
+  const { client, table } = environment
   const scope = { client, table, query: query.name, generation, clock: systemClock }
   const schema = query.mapping?.schema ?? bronzeSchemaFor(options.includeHeaders)
   const offsets = createOffsetReader(options)
@@ -80,6 +88,41 @@ export async function openRuntime(
       client.destroy()
     },
   }
+}
+
+const variable = (name: string): string => {
+  const value = process.env[name]
+  if (value === undefined || value === '') throw new SluiceError('FUNCTION_MISCONFIGURED', { variable: name })
+  return value
+}
+
+/**
+ * Opens a query in a function, as the construct's environment says: SLUICE_TABLE, SLUICE_BUCKET (the warehouse root),
+ * SLUICE_LEASE_MS. Region, credentials and endpoint are the platform's. Only the planner begins a query.
+ * @throws FUNCTION_MISCONFIGURED, QUERY_NOT_IN_LOG
+ */
+export async function openFunctionRuntime(query: Query, isPlanner: boolean, signal: AbortSignal): Promise<Runtime> {
+  const limits = { requestHandler: { connectionTimeout: 3000, requestTimeout: 30_000 } } // the SDK has none
+  const s3 = new S3Client(limits)
+  const bucket = variable('SLUICE_BUCKET')
+  const environment: Environment = {
+    client: new DynamoDBClient(limits),
+    table: variable('SLUICE_TABLE'),
+    leaseMs: Number(variable('SLUICE_LEASE_MS')),
+    objectStore: (path) => s3ObjectStore({ client: s3, ...locationOf(path, bucket) }),
+  }
+  const { client, table } = environment
+  const scope = { client, table, query: query.name }
+  const generation = await (isPlanner ? currentGeneration(scope, signal) : readGeneration(scope, signal))
+  if (generation === null) throw new SluiceError('QUERY_NOT_IN_LOG', { query: query.name, table })
+  const runtime = runtimeOf(query, optionsOf(query), environment, generation)
+  return { context: runtime.context, close: async () => runtime.close().finally(() => s3.destroy()) }
+}
+
+/** `s3://bucket/path`, or a path below the warehouse root. */
+function locationOf(path: string, warehouse: string): { bucket: string; prefix: string } {
+  const [, bucket, prefix] = /^s3a?:\/\/([^/]+)\/?(.*)$/.exec(path) ?? [null, warehouse, path]
+  return { bucket: bucket ?? warehouse, prefix: (prefix ?? '').replaceAll(/^\/+|\/+$/g, '') }
 }
 
 const LOCAL_TABLE = 'sluice'

@@ -1,0 +1,231 @@
+/**
+ * The function boundary: JSON event in, one step of the protocol, JSON outcome out. Everything on the state machine's wire is
+ * a pointer into the log (batch id, task numbers, the lease's token), so no payload grows with the plan's offsets.
+ *
+ * An execution is one run, or a part of it: `input.run` names the run that it continues (P18).
+ */
+import { commitBatch, planBatch, processRange } from './batch.ts'
+import type { PlanOutcome } from './batch.ts'
+import type { BatchContext } from './context.ts'
+import { SluiceError } from './errors.ts'
+import { isObject } from './offsets.ts'
+import type { StreamingQueryProgress } from './progress.ts'
+import { nextBoundary } from './trigger.ts'
+import type { Trigger } from './trigger.ts'
+
+/** What a step works in: the protocol's context, and the trigger that the query module names. */
+export interface StepContext {
+  readonly batch: BatchContext
+  readonly trigger: Trigger
+}
+
+/** The input of an execution: nothing for a tick, `{"trigger":"availableNow"}` by hand, `run` and `part` in a continuation. */
+export interface StartInput {
+  readonly trigger?: 'availableNow'
+  readonly run?: string
+  readonly part?: number
+}
+
+/** What all steps of an execution are told. */
+export interface RunMessage {
+  readonly runId: string
+  readonly batchId: number
+  readonly token: number
+  readonly triggerMs: number
+  readonly replay: boolean
+  readonly availableNow: boolean
+}
+
+export type PlanStepOutcome =
+  | {
+      readonly kind: 'work'
+      readonly message: RunMessage
+      readonly tasks: readonly number[]
+      /** History entries of this execution so far, at the most. */
+      readonly entries: number
+      readonly waits: 0
+    }
+  /** The run goes on in an execution of its own: `name` may exist already, which is success (P18). */
+  | { readonly kind: 'continue'; readonly name: string; readonly input: StartInput }
+  /** A run by hand that found another one: it waits and asks again. */
+  | { readonly kind: 'wait'; readonly seconds: number; readonly entries: number; readonly waits: number }
+  | { readonly kind: 'done'; readonly reason: 'noNewData' | 'busy' | 'released'; readonly holder?: string }
+
+export type CommitStepOutcome =
+  | { readonly kind: 'again'; readonly reason: 'incomplete' | 'redo' | 'more' }
+  | { readonly kind: 'done'; readonly reason: 'committed' | 'superseded' }
+
+/** The history of an execution ends at 25,000 entries; the rest is for what surrounds the tasks. */
+const HISTORY_ENTRIES = 24_000
+/** One task in a Map: 7 entries, and 3 more for each of its at most 3 repeats. */
+const ENTRIES_PER_TASK = 16
+/** Planning, waiting, committing, with their repeats. */
+const ENTRIES_PER_PASS = 60
+/** A pass of fewer tasks than this is not worth having: the next execution starts afresh. */
+const SMALLEST_PASS = 100
+
+/** A run by hand outlasts a dead run's lease: 40 waits of half a minute. Then it says busy. */
+const WAIT_SECONDS = 30
+const MAX_WAITS = 40
+
+/**
+ * Plans a pass of work. With `release` in the event, which the state machine sends after a failure, it only frees the run's
+ * lease, wherever the run got to, so that the next tick need not wait for it to run out (P19).
+ */
+export async function planStep(
+  { batch, trigger }: StepContext,
+  event: unknown,
+  signal: AbortSignal
+): Promise<PlanStepOutcome> {
+  const { execution, input, entries, waits, release } = planEvent(event)
+  const runId = input.run ?? execution
+  if (release) {
+    await releaseRun(batch, runId, signal)
+    return { kind: 'done', reason: 'released' }
+  }
+  const room = Math.floor((HISTORY_ENTRIES - entries) / ENTRIES_PER_TASK)
+  if (room < SMALLEST_PASS) {
+    const part = (input.part ?? 0) + 1
+    return { kind: 'continue', name: `${runId}-${part}`.slice(-80), input: { ...input, run: runId, part } }
+  }
+  const isByHand = input.trigger === 'availableNow'
+  const availableNow = isByHand || trigger.kind === 'availableNow'
+  const plan = await releasing(batch, runId, signal, () => planBatch(batch, { runId, availableNow }, signal))
+  if (plan.kind === 'busy') {
+    if (!isByHand || waits >= MAX_WAITS) return { kind: 'done', reason: 'busy', holder: plan.holder }
+    return { kind: 'wait', seconds: WAIT_SECONDS, entries: entries + ENTRIES_PER_PASS, waits: waits + 1 }
+  }
+  if (plan.kind === 'noNewData') {
+    await batch.lease.release(plan.token, signal)
+    return { kind: 'done', reason: 'noNewData' }
+  }
+  const tasks = plan.tasks.slice(0, room)
+  return {
+    kind: 'work',
+    message: runMessage(runId, availableNow, plan),
+    tasks,
+    entries: entries + ENTRIES_PER_PASS + ENTRIES_PER_TASK * tasks.length,
+    waits: 0,
+  }
+}
+
+const runMessage = (
+  runId: string,
+  availableNow: boolean,
+  plan: Extract<PlanOutcome, { kind: 'planned' | 'replay' }>
+): RunMessage => ({
+  runId,
+  availableNow,
+  batchId: plan.batchId,
+  token: plan.token,
+  triggerMs: plan.triggerMs,
+  replay: plan.kind === 'replay',
+})
+
+/** Answers nothing: the report is in the log, and a state machine that collects answers has a limit (B55). */
+export async function workStep({ batch }: StepContext, event: unknown, signal: AbortSignal): Promise<null> {
+  const { message, task } = objectOf(event)
+  await processRange(batch, { ...runMessageOf(message), task: numberOf(task, 'task') }, signal)
+  return null
+}
+
+export async function commitStep(
+  { batch, trigger }: StepContext,
+  event: unknown,
+  signal: AbortSignal,
+  onProgress: (progress: StreamingQueryProgress, warnings: readonly string[]) => void = () => {}
+): Promise<CommitStepOutcome> {
+  const message = runMessageOf(objectOf(event)['message'])
+  const outcome = await commitBatch(batch, message, signal)
+  if (outcome.kind === 'superseded') return { kind: 'done', reason: 'superseded' }
+  // Planned again: what is left to do.
+  if (outcome.kind === 'incomplete' || outcome.kind === 'redo') return { kind: 'again', reason: outcome.kind }
+  onProgress(outcome.progress, outcome.warnings)
+  if (message.availableNow || hasNextTriggerPassed(trigger, message.triggerMs, batch.clock.now()))
+    return { kind: 'again', reason: 'more' }
+  await batch.lease.release(message.token, signal)
+  return { kind: 'done', reason: 'committed' }
+}
+
+/** A schedule's tick makes one batch, and another only when its own took longer than the interval (decision 5). */
+const hasNextTriggerPassed = (trigger: Trigger, triggerMs: number, nowMs: number): boolean =>
+  trigger.kind === 'processingTime' && trigger.intervalMs > 0 && nextBoundary(triggerMs, trigger.intervalMs) <= nowMs
+
+/** A run that holds the lease gets it again under its own id. */
+async function releaseRun(batch: BatchContext, runId: string, signal: AbortSignal): Promise<void> {
+  const lease = await batch.lease.acquire(runId, signal)
+  if (lease.kind === 'held') await batch.lease.release(lease.token, signal)
+}
+
+/** A plan that fails its checks frees the lease that it took; the failure is what counts. After an abort nothing begins (P20). */
+async function releasing<T>(
+  batch: BatchContext,
+  runId: string,
+  signal: AbortSignal,
+  work: () => Promise<T>
+): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!signal.aborted) await releaseRun(batch, runId, signal).catch(() => {})
+    throw error
+  }
+}
+
+// -- events. They come from the state machine, or from somebody's hand.
+
+interface PlanEvent {
+  readonly execution: string
+  readonly input: StartInput
+  readonly entries: number
+  readonly waits: number
+  readonly release: boolean
+}
+
+function planEvent(event: unknown): PlanEvent {
+  const { execution, input, entries, waits, release } = objectOf(event)
+  if (typeof execution !== 'string' || execution === '') return malformed("'execution' is not a name")
+  return {
+    execution,
+    input: startInput(input),
+    entries: numberOf(entries ?? 0, 'entries'),
+    waits: numberOf(waits ?? 0, 'waits'),
+    release: release === true,
+  }
+}
+
+function startInput(input: unknown): StartInput {
+  const { trigger, run, part, ...others } = objectOf(input ?? {})
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined) return malformed(`'${unknown}' is unknown in the input; it takes 'trigger'`)
+  if (trigger !== undefined && trigger !== 'availableNow') return malformed("'trigger' takes 'availableNow'")
+  if (run !== undefined && typeof run !== 'string') return malformed("'run' is not a run's id")
+  return {
+    ...(trigger === undefined ? {} : { trigger }),
+    ...(run === undefined ? {} : { run }),
+    ...(part === undefined ? {} : { part: numberOf(part, 'part') }),
+  }
+}
+
+function runMessageOf(value: unknown): RunMessage {
+  const { runId, batchId, token, triggerMs, replay, availableNow } = objectOf(value)
+  if (typeof runId !== 'string') return malformed("'message.runId' is not a text")
+  return {
+    runId,
+    batchId: numberOf(batchId, 'message.batchId'),
+    token: numberOf(token, 'message.token'),
+    triggerMs: numberOf(triggerMs, 'message.triggerMs'),
+    replay: replay === true,
+    availableNow: availableNow === true,
+  }
+}
+
+const malformed = (reason: string): never => {
+  throw new SluiceError('EVENT_MALFORMED', { reason })
+}
+const objectOf = (value: unknown): Record<string, unknown> =>
+  isObject(value) ? value : malformed('it is not a JSON object')
+const numberOf = (value: unknown, name: string): number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
+    ? value
+    : malformed(`'${name}' is not a whole number`)
