@@ -10,6 +10,7 @@ import { s3ObjectStore } from './aws/object-store.ts'
 import { ensureTable } from './aws/table.ts'
 import type { BatchContext } from './context.ts'
 import { SluiceError } from './errors.ts'
+import { connectionSettings } from './kafka/connection-settings.ts'
 import { createOffsetReader } from './kafka/offset-reader.ts'
 import { createRangeReader } from './kafka/range-reader.ts'
 import { openEmbeddedDynamoDb } from './local/dynamodb.ts'
@@ -38,9 +39,12 @@ export interface Environment {
 
 export const systemClock: Clock = { now: () => Date.now() }
 
-/** The options of a query, `{{env:NAME}}` resolved from this process. */
-export const optionsOf = (query: Query): SourceOptions =>
-  parseOptions({ ...query.source.options }, (name) => process.env[name])
+/** The options of a query, `{{env:NAME}}` resolved from this process; also those of the client, before anything is opened. */
+export function optionsOf(query: Query): SourceOptions {
+  const options = parseOptions({ ...query.source.options }, (name) => process.env[name])
+  connectionSettings(options.kafka, options.clientId)
+  return options
+}
 
 /** Opens a query over a table that exists; a query that the table does not know begins there. */
 export async function openRuntime(

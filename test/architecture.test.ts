@@ -13,11 +13,14 @@ const read = (file: string): string => readFileSync(join(root, file), 'utf8')
 
 /** What a file imports: packages and node modules by name, the project's files by path from its root. */
 function importsOf(file: string): string[] {
-  const specifiers = [...read(file).matchAll(/(?:from|import\(?|require\()\s*'([^']+)'/g)].map((m) => m[1] ?? '')
+  const pattern = /(?:\bfrom |\bimport |\bimport\(|\brequire\(|\(import\.meta\.url\)\()'([^']+)'\)?(?= as |;|$|\))/gm
+  const specifiers = [...read(file).matchAll(pattern)].map((m) => m[1] ?? '')
   return specifiers.map((s) => (s.startsWith('.') ? relative(root, resolve(root, dirname(file), s)) : s))
 }
 
-const protocol = ['batch', 'context', 'log-reader', 'plan', 'retention', 'stage'].map((name) => `src/${name}.ts`)
+const protocol = ['batch', 'context', 'log-reader', 'plan', 'retention', 'stage', 'steps'].map(
+  (name) => `src/${name}.ts`
+)
 const outer = ['runtime', 'cli', 'index'].map((name) => `src/${name}.ts`)
 const topFiles = readdirSync(join(root, 'src'))
   .filter((f) => f.endsWith('.ts'))
@@ -47,7 +50,24 @@ const layers: Readonly<Record<string, Layer>> = {
     files: [...filesIn('src/cli'), 'src/cli.ts', 'src/cli.mjs'],
     allowed: [...core, /^src\/cli/, 'src/runtime.ts', 'src/local/runner.ts', /^node:/, 'commander'],
   },
-  cdk: { files: filesIn('cdk'), allowed: [/^src\/index\.ts$/, /^cdk\//] },
+  functions: {
+    files: filesIn('functions'),
+    allowed: [
+      ...core,
+      'src/steps.ts',
+      'src/runtime.ts',
+      /^functions\//,
+      '#query',
+      /^@middy\//,
+      /^@aws-lambda-powertools\//,
+      'aws-lambda',
+    ],
+  },
+  // The state machine's retries are the catalogue's retryable conditions.
+  cdk: {
+    files: filesIn('cdk'),
+    allowed: ['src/index.ts', 'src/errors.ts', /^cdk\//, /^aws-cdk-lib/, 'constructs', /^node:/],
+  },
 }
 
 describe('imports', () => {
@@ -98,9 +118,7 @@ describe('package.json', () => {
   })
 
   it('every dependency of the product is imported by it', () => {
-    const imported = filesIn('src').flatMap((file) =>
-      importsOf(file).concat(/createRequire\([^)]*\)\('dynalite'\)/.test(read(file)) ? ['dynalite'] : [])
-    )
+    const imported = [...filesIn('src'), ...filesIn('functions')].flatMap(importsOf)
     const unused = Object.keys(manifest['dependencies'] ?? {}).filter(
       (name) => !imported.some((i) => i === name || i.startsWith(`${name}/`))
     )
