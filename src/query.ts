@@ -4,11 +4,11 @@
  */
 import { SluiceError } from './errors.ts'
 import type { Mapper } from './mapping.ts'
+import { isObject } from './offsets.ts'
 import type { KafkaOptions } from './options.ts'
 import type { SinkDefinition } from './ports.ts'
 import type { Schema } from './schema.ts'
-import { parseInterval } from './trigger.ts'
-import type { Trigger } from './trigger.ts'
+import { Trigger, isTrigger } from './trigger.ts'
 
 export interface Source {
   readonly kind: 'kafka'
@@ -37,7 +37,12 @@ interface Common {
   readonly trigger?: Trigger
 }
 
-/** With a schema and a mapping: rows are what `map` returns, checked against the schema by the compiler. */
+const fields: readonly string[] = ['name', 'source', 'schema', 'map', 'sink', 'trigger']
+
+/**
+ * With a schema and a mapping: rows are what `map` returns, checked against the schema by the compiler.
+ * @throws QUERY_INVALID for what the compiler would have refused: modules run without one
+ */
 export function defineQuery<const S extends Schema>(
   query: Common & { readonly schema: S; readonly map: Mapper<S> }
 ): Query
@@ -47,24 +52,34 @@ export function defineQuery(
   query: Common & { readonly schema?: Schema | undefined; readonly map?: Mapper<Schema> | undefined }
 ): Query {
   const invalid = (reason: string): never => {
-    throw new SluiceError('QUERY_INVALID', { query: String(query.name), reason })
+    throw new SluiceError('QUERY_INVALID', { query: query.name, reason })
   }
-  if (!/^[A-Za-z0-9._-]{1,100}$/.test(query.name))
+  if (typeof query.name !== 'string' || !/^[A-Za-z0-9._-]{1,100}$/.test(query.name))
     invalid("a name has 1 to 100 letters, digits, '.', '_' or '-': it is part of the log's keys")
+  const unknown = Object.keys(query).find((field) => !fields.includes(field))
+  if (unknown !== undefined) invalid(`it has no field '${unknown}'; there are ${fields.join(', ')}`)
   if (query.source?.kind !== 'kafka') invalid('its source is not made by kafka({...})')
   if (typeof query.sink?.open !== 'function') invalid('its sink is not made by a sink function such as deltaTable(...)')
-  const { schema, map } = query
+  const { schema, map, trigger = Trigger.processingTime(0) } = query
+  if (!isTrigger(trigger)) invalid("its trigger is not made by Trigger, as Trigger.processingTime('1 minute')")
   if ((schema === undefined) !== (map === undefined)) invalid('schema and map go together: give both or none')
-  if (schema !== undefined && Object.keys(schema).length === 0) invalid('its schema has no column')
+  if (schema !== undefined) checkSchema(schema, invalid)
+  if (map !== undefined && typeof map !== 'function') invalid('its map is not a function')
   return {
     name: query.name,
     source: query.source,
     mapping: schema === undefined || map === undefined ? null : { schema, map },
     sink: query.sink,
-    trigger: query.trigger ?? { kind: 'processingTime', intervalMs: parseInterval('0') },
+    trigger,
   }
 }
 
-/** Whether a module's default export is a query. */
+function checkSchema(schema: Schema, invalid: (reason: string) => never): void {
+  if (!isObject(schema) || Object.keys(schema).length === 0) invalid('its schema has no column')
+  const untyped = Object.entries(schema).find(([, field]) => typeof field?.notNull !== 'function')
+  if (untyped !== undefined) invalid(`column '${untyped[0]}' of its schema has no type of t, as t.string`)
+}
+
+/** Whether a module's default export was made by `defineQuery`, by this copy of it or another. */
 export const isQuery = (value: unknown): value is Query =>
-  typeof value === 'object' && value !== null && 'source' in value && 'sink' in value && 'trigger' in value
+  isObject(value) && ['name', 'source', 'mapping', 'sink', 'trigger'].every((field) => field in value)
