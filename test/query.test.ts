@@ -99,9 +99,8 @@ describe('a query', () => {
     expect(defineQuery(common)).toMatchObject({ mapping: null, trigger: { kind: 'processingTime', intervalMs: 0 } })
   })
 
-  const drop = (): null => null
   const unchecked = defineQuery as (query: object) => Query // what a module can say that no compiler saw
-  it.each([
+  it.each<[string, object, RegExp]>([
     ['no name', { name: undefined }, /a name has 1 to 100/],
     ['an empty name', { name: '' }, /a name has 1 to 100/],
     ['a name with a slash', { name: 'a/b' }, /Query 'a\/b': a name has/],
@@ -112,8 +111,8 @@ describe('a query', () => {
     ['a path for a sink', { sink: 'flights' }, /sink is not made by a sink function/],
     ['a text for a trigger', { trigger: '1 minute' }, /trigger is not made by Trigger/],
     ['a trigger that was not called', { trigger: Trigger.availableNow }, /trigger is not made by Trigger/],
-    ['a schema without columns', { schema: {}, map: drop }, /schema has no column/],
-    ['a text for a column', { schema: { id: 'string' }, map: drop }, /column 'id' of its schema has no type/],
+    ['a schema without columns', { schema: {}, map: () => null }, /schema has no column/],
+    ['a text for a column', { schema: { id: 'string' }, map: () => null }, /column 'id' of its schema has no type/],
     [
       'a type that was not called',
       { schema: { id: t.array }, map: () => null },
