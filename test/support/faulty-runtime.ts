@@ -10,7 +10,7 @@ import type { Query } from '../../src/query.ts'
 import { openRuntime, optionsOf } from '../../src/runtime.ts'
 
 /** Called before and after each durable effect: `before log.add offsets/0`, `after object.close part-...`. */
-export type EffectHook = (point: string) => void
+export type EffectHook = (point: string) => void | Promise<void>
 
 export interface FaultyRuntime {
   readonly context: BatchContext
@@ -18,10 +18,18 @@ export interface FaultyRuntime {
   close(): Promise<void>
 }
 
+export interface RuntimeFaults {
+  /** A test's moment to make the client of the logs fail. */
+  readonly onClient?: (client: DynamoDBClient) => void
+  /** By default a dead run's lease has run out by the time of the next. */
+  readonly leaseMs?: number
+}
+
 export async function openFaultyRuntime(
   query: Query,
   directory: string,
-  hook: EffectHook = () => {}
+  hook: EffectHook = () => {},
+  { onClient = () => {}, leaseMs = 1 }: RuntimeFaults = {}
 ): Promise<FaultyRuntime> {
   const signal = new AbortController().signal
   const dynamodb = await openEmbeddedDynamoDb(resolve(directory, 'state'))
@@ -31,10 +39,11 @@ export async function openFaultyRuntime(
     credentials: { accessKeyId: 'local', secretAccessKey: 'local' },
   })
   await ensureTable(client, 'sluice', signal)
+  onClient(client)
   const environment = {
     client,
     table: 'sluice',
-    leaseMs: 1, // a dead run's lease has run out by the time of the next
+    leaseMs,
     objectStore: (path: string) => faultyStore(directoryObjectStore(resolve(directory, 'warehouse', path)), hook),
   }
   const runtime = await openRuntime(query, optionsOf(query), environment, signal)
@@ -49,9 +58,9 @@ export async function openFaultyRuntime(
 }
 
 async function around<T>(name: string, hook: EffectHook, effect: () => Promise<T>): Promise<T> {
-  hook(`before ${name}`)
+  await hook(`before ${name}`)
   const answer = await effect()
-  hook(`after ${name}`)
+  await hook(`after ${name}`)
   return answer
 }
 

@@ -1,6 +1,7 @@
 """Prints a Delta table as JSON lines, read by delta-rs: first the table itself, then one line a row.
 
-Argument: a JSON object {"uri", "storageOptions", "version", "columns", "appId"}; all but the uri may be null.
+Argument: a JSON object {"uri", "storageOptions", "version", "columns", "appId"}; all but the uri may be null. Without an
+argument each line of the input is one, and its answer ends with an empty line; what fails answers {"error"}.
 Binary is base64; int64 and decimals are strings of digits; timestamps are strings of microseconds since 1970; dates are
 ISO strings; floats that JSON lacks are the strings nan, inf and -inf.
 """
@@ -47,8 +48,8 @@ def columns_of(batch):
             yield [encode(value, column.type) for value in column.to_pylist()]
 
 
-def main():
-    wanted = json.loads(sys.argv[1])
+def answer(wanted):
+    """Prints one table."""
     table = DeltaTable(wanted["uri"], version=wanted.get("version"), storage_options=wanted.get("storageOptions"))
     app_id = wanted.get("appId")
     about = {
@@ -65,7 +66,15 @@ def main():
             sys.stdout.write(json.dumps(dict(zip(batch.schema.names, row))) + "\n")
 
 
-main()
+if len(sys.argv) > 1:
+    answer(json.loads(sys.argv[1]))
+else:
+    for line in sys.stdin:
+        try:
+            answer(json.loads(line))
+        except Exception as error:
+            print(json.dumps({"error": f"{type(error).__name__}: {error}"}))
+        print(flush=True)
 sys.stdout.flush()
 # The native libraries' threads can abort the interpreter's own orderly end.
 os._exit(0)
