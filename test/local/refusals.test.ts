@@ -182,7 +182,7 @@ describe('a run on a directory that has a past is refused', () => {
     await withLog(directory, 'query', (log) => log.remove(logKeys.offsets(0), signal))
     expect(await run({ subscribe: topic })).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/^sluice: LOG_ENTRY_MISSING: batch 0 of offsets doesn't exist/),
+      stderr: expect.stringMatching(/^sluice: LOG_ENTRY_MISSING: batch 0 doesn't exist/),
     })
   })
 })
