@@ -3,13 +3,15 @@ import { CreateBucketCommand, ListMultipartUploadsCommand, S3Client } from '@aws
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { s3ObjectStore } from '../../src/aws/object-store.ts'
 import { objectStoreConformance } from '../conformance/object-store.ts'
+import { faultyS3Client, lostAnswer, newS3Client } from '../support/faulty-s3.ts'
+import type { S3Fault } from '../support/faulty-s3.ts'
 import { ministackClient } from '../support/ministack.ts'
 
 const { endpoint } = inject('ministack')
 const bucket = `objects-${randomUUID()}`
 const never = new AbortController().signal
 const bytes = (text: string): Uint8Array => Buffer.from(text)
-const newClient = () => new S3Client({ ...ministackClient, endpoint, forcePathStyle: true })
+const newClient = () => newS3Client(endpoint)
 
 let count = 0
 const freshPrefix = () => `warehouse/t ${count++}`
@@ -19,24 +21,8 @@ beforeAll(async () => {
 
 objectStoreConformance('S3', async () => ({ kind: 's3', endpoint, bucket, prefix: freshPrefix() }))
 
-type Fault = (step: { attempt: number; send: () => Promise<unknown> }) => Promise<unknown>
-
-/** A client whose n-th attempt at a command goes through `fault`: below the client's own retries, as a network would. */
-function faultyClient(command: string, fault: Fault): S3Client {
-  const client = newClient()
-  let attempt = 0
-  client.middlewareStack.add(
-    (next, context) => async (args) => {
-      if (context.commandName !== command) return next(args)
-      const answer = await fault({ attempt: ++attempt, send: () => next(args) })
-      return answer as Awaited<ReturnType<typeof next>>
-    },
-    { step: 'finalizeRequest', name: 'fault', priority: 'low' }
-  )
-  return client
-}
-
-const lost = () => Object.assign(new Error('socket hang up'), { name: 'TimeoutError', code: 'ECONNRESET' })
+const lost = lostAnswer
+const faultyClient = (command: string, fault: S3Fault) => faultyS3Client(endpoint, command, fault)
 const conflict = () =>
   Object.assign(new Error('in flight'), {
     name: 'ConditionalRequestConflict',

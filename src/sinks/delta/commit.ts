@@ -12,7 +12,7 @@ import type { Action } from './actions.ts'
 import { pathOfKey } from './data-file.ts'
 import type { DataFile } from './data-file.ts'
 import { commitKey, listLog } from './log-segment.ts'
-import { findTransaction, readCommit, readTable } from './log.ts'
+import { findTransaction, readTable } from './log.ts'
 import type { TableState } from './log.ts'
 import { schemaStringOf } from './schema.ts'
 import { verifyTable } from './table-rules.ts'
@@ -55,12 +55,13 @@ export async function commitBatch(
     const table = await readTable(target.store, false, signal)
     const recorded = await judge(target, table, attempt, signal)
     if (recorded !== null) return recorded
+    if (unanswered === limits.unanswered)
+      throw new SluiceError('OBJECT_STORE_FAILED', { object: target.store.root, reason: 'commits stay unanswered' })
     if (table !== null) verifyTable(target.store.root, table, target.schema)
     tableId = sameTable(target, tableId, table)
-    const outcome = await put(target, table, attempt, signal)
-    if (outcome === 'unanswered' && ++unanswered === limits.unanswered)
-      throw new SluiceError('OBJECT_STORE_FAILED', { object: target.store.root, reason: 'commits stay unanswered' })
-    if (outcome === 'put' && (await leadsUpTo(target.store, versionAfter(table), signal))) return 'committed'
+    const outcome = await putVersion(target, table, attempt, signal)
+    if (outcome === 'unanswered') unanswered++
+    if (outcome === 'created' && (await leadsUpTo(target.store, versionAfter(table), signal))) return 'committed'
   }
   const reason = `other writers took ${limits.rivals} versions in a row`
   throw new SluiceError('DELTA_TABLE_CHANGED', { table: target.store.root, reason })
@@ -79,31 +80,28 @@ function sameTable(target: DeltaTarget, before: string | null, table: TableState
   return now
 }
 
-/** Puts the next version if it is free. After a refusal or an unknown outcome the stored version tells whose it is (B43). */
-async function put(
+/**
+ * Puts the next version if it is free. Of a refusal or an unknown outcome nothing is concluded here: the log is read
+ * again, and the token in the batch's record tells whether the version that was there is this call's own (B43).
+ */
+async function putVersion(
   { store, schema, clock }: DeltaTarget,
   table: TableState | null,
   attempt: Attempt,
   signal: AbortSignal
-): Promise<'put' | 'rival' | 'unanswered'> {
-  const version = versionAfter(table)
+): Promise<'created' | 'exists' | 'unanswered'> {
   const now = clock.now()
   const actions = [
     commitInfo(attempt, table, now),
     ...(table === null ? creation(schema, now) : []),
     ...batchActions(attempt, now),
   ]
-  let unanswered = false
   try {
-    const outcome = await store.putIfAbsent(commitKey(version), Buffer.from(encodeActions(actions)), signal)
-    if (outcome === 'created') return 'put'
+    return await store.putIfAbsent(commitKey(versionAfter(table)), Buffer.from(encodeActions(actions)), signal)
   } catch (e) {
-    if (!isSluiceError(e, 'OBJECT_STORE_FAILED')) throw e
-    unanswered = true
+    if (isSluiceError(e, 'OBJECT_STORE_FAILED')) return 'unanswered'
+    throw e
   }
-  const stored = await readCommit(store, version, signal)
-  if (stored === null) return unanswered ? 'unanswered' : 'rival'
-  return infoOf(stored)['txnId'] === attempt.token ? 'put' : 'rival'
 }
 
 /**

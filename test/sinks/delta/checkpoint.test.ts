@@ -99,6 +99,12 @@ describe('P15: checkpoints', () => {
     expect(await idsIn(store)).toEqual(range(0, 100))
   })
 
+  test('one that another writer made of this version keeps its own hint', async () => {
+    const store = await tableOf(10)
+    await openSink({ ...store, putIfAbsent: () => Promise.resolve('exists') }).maintain(never)
+    expect(await hintOf(store)).toBeNull()
+  })
+
   test('while others commit: what it holds is its own version', async () => {
     const store = await tableOf(10)
     const busy: ObjectStore = {
