@@ -3,13 +3,13 @@ import { Logger } from '@aws-lambda-powertools/logger'
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware'
 import { MetricUnit, Metrics } from '@aws-lambda-powertools/metrics'
 import { logMetrics } from '@aws-lambda-powertools/metrics/middleware'
-import middy from '@middy/core'
+import { middy } from '@middy/core'
 import type { Context } from 'aws-lambda'
 import { SluiceError, isSluiceError } from '../src/errors.ts'
 import { progressToJson } from '../src/progress.ts'
 import type { StreamingQueryProgress } from '../src/progress.ts'
 import type { Query } from '../src/query.ts'
-import { openFunctionRuntime } from '../src/runtime.ts'
+import type { OpenFunction } from '../src/runtime.ts'
 import type { StepContext } from '../src/steps.ts'
 
 export const logger = new Logger({ serviceName: 'sluice' })
@@ -23,7 +23,12 @@ const UNWIND_MS = 3000
 const MAX_MESSAGE = 4000
 
 /** A handler of one step of a query. Its error's name is the condition, which the state machine matches. */
-export const functionOf = <R>(name: 'planner' | 'worker' | 'committer', query: Query, step: Step<R>) =>
+export const functionOf = <R>(
+  name: 'planner' | 'worker' | 'committer',
+  query: Query,
+  open: OpenFunction,
+  step: Step<R>
+) =>
   middy<unknown, R>()
     .use(injectLambdaContext(logger, { logEvent: false }))
     .use(logMetrics(metrics, { throwOnEmptyMetrics: false }))
@@ -31,7 +36,7 @@ export const functionOf = <R>(name: 'planner' | 'worker' | 'committer', query: Q
       logger.appendKeys({ query: query.name, step: name })
       try {
         return await withinTime(name, context, async (signal) => {
-          const runtime = await openFunctionRuntime(query, name === 'planner', signal)
+          const runtime = await open(query, signal)
           try {
             return await step({ batch: runtime.context, trigger: query.trigger }, event, signal)
           } finally {

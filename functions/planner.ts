@@ -1,6 +1,7 @@
 /** Effect 1: plans the next batch, or hands an unfinished one out again. Also frees the lease of a run that failed. */
 import query from '#query'
+import { openPlanner } from '../src/runtime.ts'
 import { planStep } from '../src/steps.ts'
 import { functionOf } from './middleware.ts'
 
-export const handler = functionOf('planner', query, planStep)
+export const handler = functionOf('planner', query, openPlanner, planStep)

@@ -18,7 +18,7 @@ import { directoryObjectStore } from './local/object-store.ts'
 import { bronzeRows, bronzeSchemaFor, mappedRows, mappingDigest } from './mapping.ts'
 import { parseOptions } from './options.ts'
 import type { SourceOptions } from './options.ts'
-import type { Clock, ObjectStore, RunLease } from './ports.ts'
+import type { Clock, ObjectStore, OffsetReader, RangeReader, RunLease } from './ports.ts'
 import type { Query } from './query.ts'
 
 export interface Runtime {
@@ -55,15 +55,29 @@ export async function openRuntime(
 ): Promise<Runtime> {
   const { client, table } = environment
   const generation = await currentGeneration({ client, table, query: query.name }, signal)
-  return runtimeOf(query, options, environment, generation)
+  return runtimeOf(query, { options, readers: bothReaders(options) }, environment, generation)
 }
 
-function runtimeOf(query: Query, options: SourceOptions, environment: Environment, generation: number): Runtime {
+interface Readers {
+  readonly offsets: OffsetReader
+  readonly ranges: RangeReader
+}
+
+const bothReaders = (options: SourceOptions): Readers => ({
+  offsets: createOffsetReader(options),
+  ranges: createRangeReader(options),
+})
+
+function runtimeOf(
+  query: Query,
+  { options, readers }: { options: SourceOptions; readers: Readers },
+  environment: Environment,
+  generation: number
+): Runtime {
   const { client, table } = environment
   const scope = { client, table, query: query.name, generation, clock: systemClock }
   const schema = query.mapping?.schema ?? bronzeSchemaFor(options.includeHeaders)
-  const offsets = createOffsetReader(options)
-  const ranges = createRangeReader(options)
+  const { offsets, ranges } = readers
   const context: BatchContext = {
     queryName: query.name,
     options,
@@ -100,27 +114,70 @@ const variable = (name: string): string => {
   return value
 }
 
+/** How one of the three functions opens its query. */
+export type OpenFunction = (query: Query, signal: AbortSignal) => Promise<Runtime>
+
+// One for each function, so that its bundle holds no more than it needs. Only the planner begins a query.
+
+export const openPlanner: OpenFunction = async (query, signal) =>
+  openFunction(
+    query,
+    currentGeneration,
+    (options) => ({ offsets: createOffsetReader(options), ranges: noRanges }),
+    signal
+  )
+
+export const openWorker: OpenFunction = async (query, signal) =>
+  openFunction(query, readGeneration, bothReaders, signal)
+
+/** Without Kafka (decision 12). */
+export const openCommitter: OpenFunction = async (query, signal) =>
+  openFunction(query, readGeneration, () => ({ offsets: noOffsets, ranges: noRanges }), signal)
+
+const unused = (): never => {
+  throw new TypeError('this function does not read Kafka')
+}
+const noRanges: RangeReader = { read: unused, close: async () => {} }
+const noOffsets: OffsetReader = {
+  assigned: unused,
+  topicIds: unused,
+  earliest: unused,
+  latest: unused,
+  close: async () => {},
+}
+
 /**
  * Opens a query in a function, as the construct's environment says: SLUICE_TABLE, SLUICE_BUCKET (the warehouse root),
- * SLUICE_LEASE_MS. Region, credentials and endpoint are the platform's. Only the planner begins a query.
+ * SLUICE_LEASE_MS. Region, credentials and endpoint are the platform's.
  * @throws FUNCTION_MISCONFIGURED, QUERY_NOT_IN_LOG
  */
-export async function openFunctionRuntime(query: Query, isPlanner: boolean, signal: AbortSignal): Promise<Runtime> {
+async function openFunction(
+  query: Query,
+  generationOf: typeof readGeneration,
+  readersFor: (options: SourceOptions) => Readers,
+  signal: AbortSignal
+): Promise<Runtime> {
+  const [table, bucket, leaseMs] = [variable('SLUICE_TABLE'), variable('SLUICE_BUCKET'), variable('SLUICE_LEASE_MS')]
+  const options = optionsOf(query)
   const limits = { requestHandler: { connectionTimeout: 3000, requestTimeout: 30_000 } } // the SDK has none
+  const client = new DynamoDBClient(limits)
   const s3 = new S3Client(limits)
-  const bucket = variable('SLUICE_BUCKET')
   const environment: Environment = {
-    client: new DynamoDBClient(limits),
-    table: variable('SLUICE_TABLE'),
-    leaseMs: Number(variable('SLUICE_LEASE_MS')),
+    client,
+    table,
+    leaseMs: Number(leaseMs),
     objectStore: (path) => s3ObjectStore({ client: s3, ...locationOf(path, bucket) }),
   }
-  const { client, table } = environment
-  const scope = { client, table, query: query.name }
-  const generation = await (isPlanner ? currentGeneration(scope, signal) : readGeneration(scope, signal))
-  if (generation === null) throw new SluiceError('QUERY_NOT_IN_LOG', { query: query.name, table })
-  const runtime = runtimeOf(query, optionsOf(query), environment, generation)
-  return { context: runtime.context, close: async () => runtime.close().finally(() => s3.destroy()) }
+  try {
+    const generation = await generationOf({ client, table, query: query.name }, signal)
+    if (generation === null) throw new SluiceError('QUERY_NOT_IN_LOG', { query: query.name, table })
+    const runtime = runtimeOf(query, { options, readers: readersFor(options) }, environment, generation)
+    return { context: runtime.context, close: async () => runtime.close().finally(() => s3.destroy()) }
+  } catch (error) {
+    client.destroy()
+    s3.destroy()
+    throw error
+  }
 }
 
 /** `s3://bucket/path`, or a path below the warehouse root. */
