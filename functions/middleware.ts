@@ -3,7 +3,7 @@ import { Logger } from '@aws-lambda-powertools/logger'
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware'
 import { MetricUnit, Metrics } from '@aws-lambda-powertools/metrics'
 import { logMetrics } from '@aws-lambda-powertools/metrics/middleware'
-import { middy } from '@middy/core'
+import middyfy from '@middy/core'
 import type { Context } from 'aws-lambda'
 import { SluiceError, isSluiceError } from '../src/errors.ts'
 import { progressToJson } from '../src/progress.ts'
@@ -29,7 +29,7 @@ export const functionOf = <R>(
   open: OpenFunction,
   step: Step<R>
 ) =>
-  middy<unknown, R>()
+  middyfy<unknown, R>()
     .use(injectLambdaContext(logger, { logEvent: false }))
     .use(logMetrics(metrics, { throwOnEmptyMetrics: false }))
     .handler(async (event, context) => {
