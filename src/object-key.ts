@@ -19,6 +19,12 @@ export function checkedKey(root: string, key: string): string {
   })
 }
 
+/** The folder part of a listing's prefix, '' or with a slash at its end. @throws OBJECT_STORE_REFUSED as `checkedKey` */
+export function checkedFolder(root: string, prefix: string): string {
+  const end = prefix.lastIndexOf('/')
+  return end === -1 ? '' : `${checkedKey(root, prefix.slice(0, end))}/`
+}
+
 /** The order in which S3 lists: by UTF-8 bytes, which differs from that of UTF-16 code units above U+D7FF. */
 export function compareKeys(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b))

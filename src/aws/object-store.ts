@@ -2,7 +2,7 @@
 import { GetObjectCommand, HeadObjectCommand, ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3'
 import type { S3Client } from '@aws-sdk/client-s3'
 import { SluiceError, isSluiceError } from '../errors.ts'
-import { checkedKey } from '../object-key.ts'
+import { checkedFolder, checkedKey } from '../object-key.ts'
 import type { ObjectStore, ObjectWriter } from '../ports.ts'
 import { answerOf, askBucket, callBucket, callOrNull, unexpected } from './bucket-call.ts'
 import type { S3Object } from './bucket-call.ts'
@@ -45,6 +45,7 @@ export function s3ObjectStore({ client, bucket, prefix }: S3Location): ObjectSto
       return head?.ContentLength ?? null
     },
     list: async (keyPrefix, startAfter, signal) => {
+      checkedFolder(root, keyPrefix)
       const keys: string[] = []
       const input = {
         Bucket: bucket,

@@ -8,7 +8,7 @@ import { link, mkdir, open, readdir, readFile, rename, stat, unlink } from 'node
 import type { FileHandle } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { SluiceError, isSluiceError, reasonOf } from '../errors.ts'
-import { checkedKey, compareKeys, isTemporaryName, temporaryName } from '../object-key.ts'
+import { checkedFolder, checkedKey, compareKeys, isTemporaryName, temporaryName } from '../object-key.ts'
 import type { ObjectStore, ObjectWriter } from '../ports.ts'
 
 /**
@@ -36,7 +36,7 @@ export function directoryObjectStore(root: string): ObjectStore {
       }),
     list: (prefix, startAfter, signal) =>
       settle(`${base}/${prefix}*`, signal, async () => {
-        const keys = await keysBelow(base, prefix.slice(0, prefix.lastIndexOf('/') + 1))
+        const keys = await keysBelow(base, checkedFolder(base, prefix))
         return keys
           .filter((key) => key.startsWith(prefix) && (startAfter === null || compareKeys(key, startAfter) > 0))
           .toSorted(compareKeys)
@@ -186,7 +186,7 @@ function failureOf(object: string, e: unknown): SluiceError {
   const code = codeOf(e)
   if (code === 'EPERM' || code === 'ENOTSUP' || code === 'EOPNOTSUPP' || code === 'EMLINK')
     return refused(object, e, 'Choose a directory of this user on a file system with hard links.')
-  if (code === 'EACCES' || code === 'EROFS' || code === 'ENOTDIR' || code === 'ENAMETOOLONG')
+  if (code === 'EACCES' || code === 'EROFS' || code === 'EEXIST' || code === 'ENOTDIR' || code === 'ENAMETOOLONG')
     return refused(object, e, 'Choose a directory that this user can write to.')
   return new SluiceError('OBJECT_STORE_FAILED', { object, reason: reasonOf(e) }, e)
 }

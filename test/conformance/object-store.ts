@@ -94,6 +94,11 @@ export function objectStoreConformance(name: string, fresh: () => Promise<RacedS
       for (const key of keys) expect(textOf(await store.get(key, never))).toBe(key)
     })
 
+    test.for(['../', '/', 'a/../', 'a//b'])('the prefix %j is refused by name', async (prefix) => {
+      const store = await open()
+      await expect(store.list(prefix, null, never)).rejects.toMatchObject({ name: 'OBJECT_STORE_REFUSED' })
+    })
+
     test('more keys than a page are all listed', async () => {
       const store = await open()
       const keys = Array.from({ length: 1100 }, (_, i) => `many/${String(i).padStart(5, '0')}`)

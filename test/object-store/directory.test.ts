@@ -75,6 +75,9 @@ describe('directory', () => {
     const root = freshRoot()
     await writeFile(root, 'a file')
     const put = directoryObjectStore(root).putIfAbsent('a', bytes('x'), never)
-    await expect(put).rejects.toMatchObject({ parameters: { object: join(root, 'a') } })
+    await expect(put).rejects.toMatchObject({
+      name: 'OBJECT_STORE_REFUSED',
+      parameters: { object: join(root, 'a') },
+    })
   })
 })
