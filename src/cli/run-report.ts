@@ -90,7 +90,8 @@ function resumed(
   line(`resumed from ${offsets}`)
   if (startingOffsets.kind !== 'latest')
     warn(
-      `option 'startingOffsets' is not used: the query resumes from its log. To read again, give the query another name.`
+      `option 'startingOffsets' is not used: the query resumes from its log, at ${offsets}. ` +
+        'To read again, give the query another name.'
     )
 }
 

@@ -244,7 +244,7 @@ describe('a batch without records', () => {
     const options = { 'kafka.bootstrap.servers': bootstrap, assign: JSON.stringify(assign), failOnDataLoss: false }
     await using query = await openQuery({ options, tables })
     await query.run()
-    await topics.admin.createPartitions({ topicPartitions: [{ topic: one, count: 2 }] })
+    await topics.grow(one, 2)
     await query.run()
     const batches = await query.run({ options: { assign: JSON.stringify({ [one]: [0, 1] }) } })
     expect(batches.map(({ ranges, rows }) => ({ ranges, rows }))).toEqual([

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import kafkajs, { type Admin, type Message } from 'kafkajs'
+import kafkajs, { type Admin, type Message, type Producer } from 'kafkajs'
 import { setTimeout as delay } from 'node:timers/promises'
 
 // CommonJS whose names Node does not all find: plain Node runs this file for npm start.
@@ -33,7 +33,12 @@ export interface Topics extends AsyncDisposable {
   createNamed(topic: string, options?: Omit<TopicOptions, 'prefix'>): Promise<void>
   /** Deletes a topic and waits until the broker no longer knows it. */
   delete(topic: string): Promise<void>
-  /** Sends records by kafkajs, acknowledged by all replicas when the call settles. `partition` is taken from each message. */
+  /** Adds partitions until there are so many, and waits until records can be sent to them. */
+  grow(topic: string, partitions: number): Promise<void>
+  /**
+   * Sends records by kafkajs, each once, acknowledged by all replicas when the call settles. `partition` is taken from each
+   * message.
+   */
   produce(topic: string, messages: readonly Message[]): Promise<void>
   /** Deletes what was created here and closes the connections. */
   close(): Promise<void>
@@ -45,7 +50,10 @@ export const uniqueTopic = (prefix = 'topic'): string => `${prefix}-${randomUUID
 export async function openTopics(bootstrap: string): Promise<Topics> {
   const kafka = new Kafka({ brokers: bootstrap.split(','), logLevel: logLevel.NOTHING })
   const admin = kafka.admin()
-  const producer = kafka.producer()
+  // A new topic's partitions come up one by one. Without numbers kafkajs, refused for one, repeats the records of all.
+  const newProducer = (): Producer => kafka.producer({ idempotent: true, maxInFlightRequests: 1 })
+  let producer = newProducer()
+  let sending: Promise<unknown> = Promise.resolve()
   await Promise.all([admin.connect(), producer.connect()])
   const created = new Set<string>()
   const createNamed: Topics['createNamed'] = async (
@@ -75,7 +83,23 @@ export async function openTopics(bootstrap: string): Promise<Topics> {
       return topic
     },
     delete: remove,
-    produce: async (topic, messages) => void (await producer.send({ topic, messages: [...messages] })),
+    async grow(topic, partitions) {
+      await admin.createPartitions({ topicPartitions: [{ topic, count: partitions }] })
+      await waitUntil(`${topic} has ${partitions} partitions`, async () => {
+        const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
+        return topics[0]?.partitions.length === partitions
+      })
+      // A producer drops records of partitions that it does not know yet.
+      await producer.disconnect()
+      producer = newProducer()
+      await producer.connect()
+    },
+    async produce(topic, messages) {
+      // One after the other: kafkajs does not number requests that run side by side.
+      const sent = sending.then(() => producer.send({ topic, messages: [...messages] }))
+      sending = sent.catch(() => {})
+      await sent
+    },
     close,
     [Symbol.asyncDispose]: close,
   }
