@@ -6,6 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { commitBatch, planBatch, processRange } from '../batch.ts'
 import type { CommitOutcome, PlanOutcome, TaskOutcome } from '../batch.ts'
 import type { BatchContext, Run } from '../context.ts'
+import { SluiceError } from '../errors.ts'
+import type { Clock } from '../ports.ts'
 import type { StreamingQueryProgress } from '../progress.ts'
 import { nextBoundary } from '../trigger.ts'
 import type { Trigger } from '../trigger.ts'
@@ -34,39 +36,67 @@ export interface RunRequest {
 /** With an interval of 0 and nothing new, Kafka is asked again after this. */
 const IDLE_MS = 100
 
-/** Runs batches until the trigger says that it is done, another run is found, or the signal fires. */
+/** Runs batches until the trigger says that it is done or another run is found. @throws ABORTED once the signal fired */
 export async function runQuery(context: BatchContext, request: RunRequest, signal: AbortSignal): Promise<RunResult> {
-  const { trigger, onEvent } = request
-  const run: Run = { runId: request.runId, availableNow: trigger.kind === 'availableNow' }
+  const { trigger, onEvent, runId } = request
   const intervalMs = trigger.kind === 'processingTime' ? trigger.intervalMs : 0
-  let token: number | null = null
-  let announced = false
-  onEvent({ kind: 'started', runId: run.runId })
+  const run: LocalRun = { runId, availableNow: trigger.kind === 'availableNow', token: 'unknown', isAnnounced: false }
+  onEvent({ kind: 'started', runId })
   try {
     for (;;) {
       const triggerMs = context.clock.now()
-      const plan = await planBatch(context, run, signal)
-      if (plan.kind === 'busy') return plan
-      token = plan.token
-      if (!announced && plan.resumedFrom !== null) onEvent({ kind: 'resumed', offsets: plan.resumedFrom })
-      announced = true
-      if (plan.kind === 'noNewData') {
-        if (run.availableNow) return { kind: 'finished' }
-        await sleep(Math.max(IDLE_MS, nextBoundary(triggerMs, intervalMs) - context.clock.now()), undefined, { signal })
-        continue
-      }
-      const outcome = await runBatch(context, run, plan, request, signal)
-      if (outcome.kind === 'superseded') return { kind: 'busy', holder: 'a run that took over' }
-      if (outcome.kind === 'incomplete' || outcome.kind === 'redo') continue // planned again: the tasks without report
-      await waitForBoundary(context, plan.batchId, { intervalMs, triggerMs }, onEvent, signal)
+      const result = await runTrigger(context, run, request, signal)
+      if (result.kind === 'busy') return result
+      if (result.kind === 'noNewData' && run.availableNow) return { kind: 'finished' }
+      if (intervalMs > 0) {
+        const tookMs = context.clock.now() - triggerMs
+        if (result.kind === 'done' && tookMs > intervalMs)
+          onEvent({ kind: 'fallingBehind', batchId: result.batchId, intervalMs, tookMs })
+        // The next boundary after this trigger's start; missed ones are not made up (E6).
+        await waitTill(nextBoundary(triggerMs, intervalMs), context.clock, signal)
+      } else if (result.kind === 'noNewData') await pause(IDLE_MS, signal)
     }
   } finally {
-    // Under a signal of its own: the run's may have fired. Failing to release costs the next run a wait, no more.
-    if (token !== null) await context.lease.release(token, AbortSignal.timeout(5000)).catch(() => {})
+    await giveLeaseBack(context, run)
   }
 }
 
+interface LocalRun extends Run {
+  /** The hold on the lease; null: another run has it; unknown: no plan has told yet, not even one that took it and failed. */
+  token: number | 'unknown' | null
+  /** Whether it was told where the run resumes. */
+  isAnnounced: boolean
+}
+
 type Handed = Extract<PlanOutcome, { kind: 'planned' | 'replay' }>
+type TriggerResult =
+  | { readonly kind: 'done'; readonly batchId: number }
+  | { readonly kind: 'noNewData' }
+  | { readonly kind: 'busy'; readonly holder: string }
+
+/** One trigger: plans a batch, or takes up an unfinished one, and works on it until it is committed. */
+async function runTrigger(
+  context: BatchContext,
+  run: LocalRun,
+  request: RunRequest,
+  signal: AbortSignal
+): Promise<TriggerResult> {
+  let first: Handed | null = null
+  for (;;) {
+    const plan = await planBatch(context, run, signal)
+    run.token = plan.kind === 'busy' ? null : plan.token
+    if (plan.kind === 'busy') return plan
+    if (!run.isAnnounced && plan.resumedFrom !== null) request.onEvent({ kind: 'resumed', offsets: plan.resumedFrom })
+    run.isAnnounced = true
+    if (plan.kind === 'noNewData') return { kind: 'noNewData' }
+    if (first?.batchId !== plan.batchId) first = plan
+    // Handing out the rest of a batch is no replay of it, and its time is that of all passes.
+    const batch = { ...plan, kind: first.kind, triggerMs: first.triggerMs }
+    const outcome = await runBatch(context, run, batch, request, signal)
+    if (outcome.kind === 'superseded') return { kind: 'busy', holder: 'a run that took over' }
+    if (outcome.kind !== 'incomplete' && outcome.kind !== 'redo') return { kind: 'done', batchId: plan.batchId }
+  }
+}
 
 /** Workers, then the committer. */
 async function runBatch(
@@ -90,18 +120,31 @@ async function runBatch(
   return outcome
 }
 
-/** The next boundary after the trigger's start; one that has passed is not made up, the next batch follows at once (E6, E9). */
-async function waitForBoundary(
-  context: BatchContext,
-  batchId: number,
-  { intervalMs, triggerMs }: { intervalMs: number; triggerMs: number },
-  onEvent: (event: RunEvent) => void,
-  signal: AbortSignal
-): Promise<void> {
-  if (intervalMs === 0) return
-  const waitMs = nextBoundary(triggerMs, intervalMs) - context.clock.now()
-  if (waitMs > 0) await sleep(waitMs, undefined, { signal })
-  else onEvent({ kind: 'fallingBehind', batchId, intervalMs, tookMs: context.clock.now() - triggerMs })
+/** Failing to give it back costs the next run a wait, no more. */
+async function giveLeaseBack({ lease }: BatchContext, { runId, token }: LocalRun): Promise<void> {
+  if (token === null) return
+  const signal = AbortSignal.timeout(5000) // of its own: the run's may have fired
+  try {
+    const held = token === 'unknown' ? await lease.acquire(runId, signal) : ({ kind: 'held', token } as const)
+    if (held.kind === 'held') await lease.release(held.token, signal)
+  } catch {}
+}
+
+/** The longest that a timer of Node can wait; beyond it fires at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1
+
+/** A timer may fire a little before the clock shows its time, and a batch that starts before its boundary would start twice. */
+async function waitTill(timeMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
+  for (let left = timeMs - clock.now(); left > 0; left = timeMs - clock.now())
+    await pause(Math.min(left, MAX_TIMER_MS), signal)
+}
+
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  try {
+    await sleep(ms, undefined, { signal })
+  } catch (error) {
+    throw new SluiceError('ABORTED', { step: 'Waiting for the next trigger' }, error)
+  }
 }
 
 /** All settle before this does: the first failure aborts the others and is thrown when they have unwound (P20). */
@@ -124,5 +167,5 @@ async function inParallel(
   }
   await Promise.all(Array.from({ length: parallelism }, worker))
   if (failures.length > 0) throw failures[0]
-  signal.throwIfAborted()
+  if (signal.aborted) throw new SluiceError('ABORTED', { step: 'The run' }, signal.reason)
 }
