@@ -36,6 +36,11 @@ export interface OffsetReader {
   earliest(partitions: readonly TopicPartition[], signal: AbortSignal): Promise<PartitionOffsets>
   /** The high watermark, or under read_committed the last stable offset (B18). */
   latest(partitions: readonly TopicPartition[], signal: AbortSignal): Promise<PartitionOffsets>
+  /**
+   * For each partition the first offset whose record timestamp is at or after the given one (ms since the epoch), as the
+   * broker answers; partitions without such a record are absent.
+   */
+  forTimestamps(timestamps: PartitionOffsets, signal: AbortSignal): Promise<PartitionOffsets>
   /** Ends every connection; the reader may be used again. */
   close(): Promise<void>
 }

@@ -9,10 +9,10 @@ const MIN_AGE_MS = DAY_MS
 /** Commits hold progress and loss events. */
 const COMMITS_AGE_MS = 30 * DAY_MS
 
-/** Keeps the batches from N - `sluice.minBatchesToRetain` on (E1), the newest two always. */
+/** Keeps the batches from N - `sluice.minBatchesToRetain` on (E1). That option is 1 or more, so the newest two always stay. */
 export async function removeOldBatches(context: BatchContext, newest: number, signal: AbortSignal): Promise<void> {
   const { log, options } = context
-  const upTo = Math.min(newest - options.minBatchesToRetain - 1, newest - 2)
+  const upTo = newest - options.minBatchesToRetain - 1
   if (upTo < 0) return
   for (const batchId of await log.idsUpTo('offsets', upTo, MIN_AGE_MS, signal)) {
     // The plan goes last: while it is there, a removal that died half-way is found again.

@@ -505,6 +505,7 @@ describe('P20: after the abort no durable effect begins', () => {
       await expect(step).rejects.toMatchObject({ name: 'ABORTED' })
       expect([idsOf(w, 'reports/0'), w.table.objects.size]).toEqual([[], 0])
       expect(effects.filter((point) => point.startsWith('after'))).toEqual([])
+      expect(w.table.aborted).toBe(1)
     }
   )
 

@@ -9,9 +9,11 @@ export interface MemoryTable {
   readonly commits: (BatchId & { readonly objects: readonly string[] })[]
   /** Target, schema and partitioning; a deployment changes it. */
   fingerprint: string
+  /** Writers that dropped what they had. */
+  aborted: number
 }
 
-export const memoryTable = (): MemoryTable => ({ objects: new Map(), commits: [], fingerprint: 'table' })
+export const memoryTable = (): MemoryTable => ({ objects: new Map(), commits: [], fingerprint: 'table', aborted: 0 })
 
 /** The visible rows, sorted: those of committed objects. */
 export const rowsOf = (table: MemoryTable): string[] =>
@@ -54,7 +56,7 @@ function writer(table: MemoryTable, task: TaskId, stage: <T>(work: () => T) => P
         if (rows.length > 0) table.objects.set(name, rows)
         return { objects: rows.length > 0 ? [name] : [], rows: rows.length, bytes: 0, detail: '' }
       }),
-    abort: async () => {},
+    abort: async () => void table.aborted++,
   }
 }
 
