@@ -1,5 +1,6 @@
 /** What the log decides: replays of planned batches, holes that are refused, losses that leave no plan. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import type { BatchContext } from '../../src/context.ts'
 import { t } from '../../src/index.ts'
 import { logKeys } from '../../src/log.ts'
 import { openDeltaSession } from '../support/delta-session.ts'
@@ -94,7 +95,7 @@ describe('a hole in the log', () => {
       await log.remove(remove, signal)
       if (add !== null) await log.add(remove, add, signal)
     })
-    const change: NonNullable<Parameters<OpenQuery['run']>[0]>['change'] = (context) => ({
+    const change = (context: BatchContext): BatchContext => ({
       ...context,
       ranges: { ...context.ranges, read: () => expect.unreachable('a range was read') },
     })

@@ -24,6 +24,8 @@ export interface LocalQuery {
   readonly table?: string
   readonly options: KafkaOptions
   readonly flags?: readonly string[]
+  /** Beside the environment of this process. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 export const temporaryDirectory = (): Promise<string> => mkdtemp(join(tmpdir(), 'sluice-'))
@@ -36,10 +38,11 @@ export async function runLocally({
   table = 'table',
   options,
   flags = [],
+  env = {},
 }: LocalQuery): Promise<LocalRun> {
   const args = [path('src/cli.mjs'), 'run', path('test/support/queries/from-env.ts'), '--local', directory, ...flags]
   const child = spawn(process.execPath, args, {
-    env: { ...process.env, SLUICE_TEST_QUERY: JSON.stringify({ name, options, table }) },
+    env: { ...process.env, ...env, SLUICE_TEST_QUERY: JSON.stringify({ name, options, table }) },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let stdout = ''
