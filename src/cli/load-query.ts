@@ -1,4 +1,5 @@
 /** Loads a query module by path. */
+import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { SluiceError, reasonOf } from '../errors.ts'
@@ -9,6 +10,7 @@ import type { Query } from '../query.ts'
 export async function loadQuery(path: string): Promise<Query> {
   const invalid = (reason: string, cause?: unknown): SluiceError =>
     new SluiceError('QUERY_INVALID', { query: path, reason }, cause)
+  if (!existsSync(path)) throw invalid('there is no such file')
   let loaded: unknown
   try {
     loaded = await import(pathToFileURL(resolve(path)).href)

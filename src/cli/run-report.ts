@@ -3,6 +3,7 @@ import { describeFindings } from '../data-loss.ts'
 import { stringifyExact } from '../offsets.ts'
 import type { RunEvent, RunResult } from '../local/runner.ts'
 import type { SourceOptions } from '../options.ts'
+import { progressForJson } from '../progress.ts'
 import type { StreamingQueryProgress } from '../progress.ts'
 
 export interface RunReport {
@@ -25,7 +26,12 @@ function jsonReport({ options }: ReportOptions): RunReport {
   const print = (value: object): void => void process.stdout.write(`${stringifyExact(value)}\n`)
   for (const text of options.warnings) print({ event: 'warning', text })
   return {
-    event: ({ kind, ...rest }) => print({ event: kind, ...rest }),
+    event(event) {
+      const { kind, ...rest } = event
+      print({ event: kind, ...rest, ...(kind === 'progress' && { progress: progressForJson(event.progress) }) })
+      const notice = kind === 'resumed' ? unusedStart(options, event.offsets) : null
+      if (notice !== null) print({ event: 'warning', text: notice })
+    },
     end: ({ kind, ...rest }) => print({ event: kind, ...rest }),
     clear: () => {},
   }
@@ -47,8 +53,11 @@ function textReport({ queryName, options }: ReportOptions): RunReport {
       switch (event.kind) {
         case 'started':
           return line(`query ${queryName}  run ${event.runId}`)
-        case 'resumed':
-          return resumed(options, event.offsets, line, warn)
+        case 'resumed': {
+          line(`resumed from ${event.offsets}`)
+          const notice = unusedStart(options, event.offsets)
+          return notice === null ? undefined : warn(notice)
+        }
         case 'planned':
           if (event.replay)
             line(
@@ -81,19 +90,11 @@ function textReport({ queryName, options }: ReportOptions): RunReport {
 }
 
 /** The notice that a resumed query does not look at its starting options (S3, B06). */
-function resumed(
-  { startingOffsets }: SourceOptions,
-  offsets: string,
-  line: (text: string) => void,
-  warn: (text: string) => void
-): void {
-  line(`resumed from ${offsets}`)
-  if (startingOffsets.kind !== 'latest')
-    warn(
-      `option 'startingOffsets' is not used: the query resumes from its log, at ${offsets}. ` +
-        'To read again, give the query another name.'
-    )
-}
+const unusedStart = ({ startingOffsets }: SourceOptions, offsets: string): string | null =>
+  startingOffsets.kind === 'latest'
+    ? null
+    : `option 'startingOffsets' is not used: the query resumes from its log, at ${offsets}. ` +
+      'To read again, give the query another name.'
 
 const count = new Intl.NumberFormat('en-US')
 
