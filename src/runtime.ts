@@ -20,6 +20,7 @@ import { parseOptions } from './options.ts'
 import type { SourceOptions } from './options.ts'
 import type { Clock, ObjectStore, OffsetReader, RangeReader, RunLease } from './ports.ts'
 import type { Query } from './query.ts'
+import { bucketLocation } from './warehouse.ts'
 
 export interface Runtime {
   readonly context: BatchContext
@@ -143,6 +144,7 @@ const noOffsets: OffsetReader = {
   topicIds: unused,
   earliest: unused,
   latest: unused,
+  forTimestamps: unused,
   close: async () => {},
 }
 
@@ -166,7 +168,7 @@ async function openFunction(
     client,
     table,
     leaseMs: Number(leaseMs),
-    objectStore: (path) => s3ObjectStore({ client: s3, ...locationOf(path, bucket) }),
+    objectStore: (path) => s3ObjectStore({ client: s3, ...bucketLocation(path, bucket) }),
   }
   try {
     const generation = await generationOf({ client, table, query: query.name }, signal)
@@ -178,12 +180,6 @@ async function openFunction(
     s3.destroy()
     throw error
   }
-}
-
-/** `s3://bucket/path`, or a path below the warehouse root. */
-function locationOf(path: string, warehouse: string): { bucket: string; prefix: string } {
-  const [, bucket, prefix] = /^s3a?:\/\/([^/]+)\/?(.*)$/.exec(path) ?? [null, warehouse, path]
-  return { bucket: bucket ?? warehouse, prefix: (prefix ?? '').replaceAll(/^\/+|\/+$/g, '') }
 }
 
 const LOCAL_TABLE = 'sluice'
