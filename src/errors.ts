@@ -13,6 +13,8 @@ interface Condition<P> {
 const fatal = <P>(message: (p: P) => string): Condition<P> => ({ retryable: false, message })
 const transient = <P>(message: (p: P) => string): Condition<P> => ({ retryable: true, message })
 
+const NEW_RUN = "a new run finds an end of its own, and there 'failOnDataLoss' decides about what is lost"
+
 export const errorConditions = {
   // -- options and the query module
   OPTION_UNKNOWN: fatal(
@@ -61,10 +63,45 @@ export const errorConditions = {
       `startingOffsets must name exactly the partitions that exist; use -1 for latest, -2 for earliest. ` +
       `Specified: ${p.specified}. Assigned: ${p.assigned}. Not specified: ${p.missing}. Not existing: ${p.extra}.`
   ),
+  KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED: fatal(
+    (p: { position: 'start' | 'end'; specified: string; assigned: string; missing: string; extra: string }) =>
+      `${p.position === 'start' ? 'startingOffsetsByTimestamp' : 'endingOffsetsByTimestamp'} must name exactly the partitions that exist (position: ${p.position}). ` +
+      `Specified: ${p.specified}. Assigned: ${p.assigned}. Not specified: ${p.missing}. Not existing: ${p.extra}.`
+  ),
+  KAFKA_NO_OFFSET_FOR_TIMESTAMP: fatal(
+    (p: { requests: readonly string[] }) =>
+      `No offset matched from request of ${p.requests.slice(0, 100).join('; ')}${p.requests.length > 100 ? `; and ${p.requests.length - 100} more` : ''}. ` +
+      "Give an earlier timestamp, or set startingOffsetsByTimestampStrategy to 'latest' to start such partitions at their end."
+  ),
+  KAFKA_METADATA_INCOMPLETE: transient(
+    (p: { brokers: string; partitions: string }) =>
+      `The brokers (${p.brokers}) do not name ${p.partitions}, although the topic is the one that had them before: what the answering broker knows is old. ` +
+      'Nothing was planned; it is asked again.'
+  ),
   KAFKA_DATA_LOSS: fatal(
     (p: { findings: string }) =>
       `Some data may have been lost because it is not available in Kafka any more: ${p.findings}. ` +
       "Set failOnDataLoss to 'false' to go on and have each loss reported instead."
+  ),
+  MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED: fatal(
+    (p: { tpsForPrefetched: string; tpsForEndOffset: string }) =>
+      `With Trigger.availableNow each batch ends in the topic partitions that the run found at its start. At its start: ${p.tpsForPrefetched}, ` +
+      `end of the batch: ${p.tpsForEndOffset}. Start the query again: ${NEW_RUN}.`
+  ),
+  END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED: fatal(
+    (p: { prefetchedOffset: string; endOffset: string }) =>
+      `With Trigger.availableNow no batch ends beyond the offsets that the run found at its start. At its start: ${p.prefetchedOffset}, ` +
+      `end of the batch: ${p.endOffset}. Start the query again: ${NEW_RUN}.`
+  ),
+  LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW: fatal(
+    (p: { tpsForLatestOffset: string; tpsForEndOffset: string }) =>
+      `Topic partitions have been lost while the query ran with Trigger.availableNow. Topic partitions now: ${p.tpsForLatestOffset}, ` +
+      `end of the batch: ${p.tpsForEndOffset}. Start the query again: ${NEW_RUN}.`
+  ),
+  END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW: fatal(
+    (p: { latestOffset: string; endOffset: string }) =>
+      `Topic partitions have an available offset which is less than the end offset while the query ran with Trigger.availableNow. ` +
+      `Available now: ${p.latestOffset}, end of the batch: ${p.endOffset}. Start the query again: ${NEW_RUN}.`
   ),
   CORRUPT_RECORD_BATCH: fatal(
     (p: { topic: string; partition: number; offset: string; reason: string }) =>
