@@ -68,6 +68,19 @@ export const errorConditions = {
       `${p.position === 'start' ? 'startingOffsetsByTimestamp' : 'endingOffsetsByTimestamp'} must name exactly the partitions that exist (position: ${p.position}). ` +
       `Specified: ${p.specified}. Assigned: ${p.assigned}. Not specified: ${p.missing}. Not existing: ${p.extra}.`
   ),
+  // Of bounded reads, in Spark's words.
+  MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET: fatal(
+    (p: { start: string; end: string }) =>
+      `The starting and the ending options must name the same partitions. Start: ${p.start}. End: ${p.end}.`
+  ),
+  UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET: fatal(
+    (p: { what: 'offset' | 'timestamp'; topic: string; partition: number; start: string; end: string }) =>
+      `The specified start ${p.what} ${p.start} is greater than the end ${p.what} ${p.end} for topic ${p.topic} partition ${p.partition}. Exchange or correct them.`
+  ),
+  RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET: fatal(
+    (p: { topic: string; partition: number; start: string; end: string }) =>
+      `The resolved start offset ${p.start} is greater than the resolved end offset ${p.end} for topic ${p.topic} partition ${p.partition}. Correct the starting or the ending option.`
+  ),
   KAFKA_NO_OFFSET_FOR_TIMESTAMP: fatal(
     (p: { requests: readonly string[] }) =>
       `No offset matched from request of ${p.requests.slice(0, 100).join('; ')}${p.requests.length > 100 ? `; and ${p.requests.length - 100} more` : ''}. ` +
