@@ -59,8 +59,8 @@ export const errorConditions = {
       `Topic ${p.topics} does not exist. Create it, or correct 'subscribe' or 'assign'; nothing was created.`
   ),
   KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED: fatal(
-    (p: { specified: string; assigned: string; missing: string; extra: string }) =>
-      `startingOffsets must name exactly the partitions that exist; use -1 for latest, -2 for earliest. ` +
+    (p: { position: 'start' | 'end'; specified: string; assigned: string; missing: string; extra: string }) =>
+      `${p.position === 'start' ? 'startingOffsets' : 'endingOffsets'} must name exactly the partitions that exist; use -1 for latest, -2 for earliest. ` +
       `Specified: ${p.specified}. Assigned: ${p.assigned}. Not specified: ${p.missing}. Not existing: ${p.extra}.`
   ),
   KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED: fatal(

@@ -98,7 +98,7 @@ export function timestampsToMatch(
  * @throws KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED, KAFKA_NO_OFFSET_FOR_TIMESTAMP
  */
 export function resolveStart(limit: OffsetRangeLimit, observed: ObservedPartitions): PartitionOffsets {
-  const positionOf = positionsFor(limit, observed)
+  const positionOf = positionsOf(limit, observed)
   return offsetsOf(
     observed.assigned.flatMap((tp) => {
       const position = positionOf(tp)
@@ -108,9 +108,14 @@ export function resolveStart(limit: OffsetRangeLimit, observed: ObservedPartitio
   )
 }
 
-function positionsFor(
+/**
+ * The position of each assigned partition. `earliest` and `latest` stay words.
+ * @throws KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED, KAFKA_NO_OFFSET_FOR_TIMESTAMP
+ */
+export function positionsOf(
   limit: OffsetRangeLimit,
-  { assigned, latest, matched = new Map() }: ObservedPartitions
+  { assigned, latest, matched = new Map() }: Omit<ObservedPartitions, 'earliest'>,
+  position: 'start' | 'end' = 'start'
 ): (tp: TopicPartition) => StartingPosition {
   switch (limit.kind) {
     case 'earliest':
@@ -118,7 +123,7 @@ function positionsFor(
       return () => limit.kind
     case 'specific': {
       const sets = compareSets(limit, assigned)
-      if (sets !== null) throw new SluiceError('KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED', sets)
+      if (sets !== null) throw new SluiceError('KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED', { position, ...sets })
       return (tp) => limit.positions.get(tp.topic)?.get(tp.partition) ?? 'latest' // never absent: the sets are equal
     }
     case 'timestamps':
