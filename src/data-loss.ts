@@ -26,6 +26,8 @@ export interface DataLossFinding extends TopicPartition {
   readonly reason: DataLossReason
   readonly from: bigint
   readonly until: bigint
+  /** Of a recreated topic whose stored position means nothing any more: where the new one ended when that was found. */
+  readonly newEnd?: bigint
 }
 
 export type TopicIds = ReadonlyMap<string, string>
@@ -37,6 +39,8 @@ export const recreatedTopics = (before: TopicIds, now: TopicIds): ReadonlySet<st
 export interface DataLossInput {
   readonly start: PartitionOffsets
   readonly end: PartitionOffsets
+  /** What Kafka holds, where a cap may have cut `end`. */
+  readonly latest?: PartitionOffsets
   /**
    * Earliest offsets of the partitions of `end` that `start` does not have, and of all partitions of recreated topics.
    * Partitions that vanished meanwhile are absent.
@@ -57,14 +61,16 @@ export interface DataLossCheck {
 
 /** Compares a batch's start and end maps with what Kafka has. Decides nothing: see `enforce`. */
 export function checkDataLoss(input: DataLossInput): DataLossCheck {
-  const { start, end, earliestOfNew } = input
+  const { start, end, latest = end, earliestOfNew } = input
   const isRecreated = (tp: TopicPartition): boolean => input.recreated?.has(tp.topic) === true
   const entries = entriesOf(end).map((until) => {
     const stored = offsetAt(start, until)
     return { until, stored, from: stored === undefined || isRecreated(until) ? offsetAt(earliestOfNew, until) : stored }
   })
   const recreated = entries.flatMap(({ until, stored, from }) =>
-    stored !== undefined && isRecreated(until) ? [finding('TOPIC_RECREATED', until, stored, from ?? 0n)] : []
+    stored !== undefined && isRecreated(until)
+      ? [{ ...finding('TOPIC_RECREATED', until, stored, from ?? 0n), newEnd: offsetAt(latest, until) ?? until.offset }]
+      : []
   )
   const notFound = entries.flatMap(({ until, from }) =>
     from === undefined ? [finding('INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS', until, 0n, until.offset)] : []
@@ -121,7 +127,9 @@ const wordsFor: Record<DataLossReason, (finding: DataLossFinding) => string> = {
   PARTITION_OFFSET_CHANGED: (f) => `offset was changed from ${f.from} to ${f.until}`,
   COULD_NOT_READ_OFFSET_RANGE: (f) => `offsets [${f.from}, ${f.until}) cannot be read any more`,
   TOPIC_RECREATED: (f) =>
-    `the topic was deleted and created again, it was read up to offset ${f.from} and the new one starts from ${f.until}`,
+    f.newEnd === undefined
+      ? `offsets [${f.from}, ${f.until}) are gone with the topic, which was deleted and created again`
+      : `the topic was deleted and created again: offset was changed from ${f.from} to ${f.newEnd}, and the new one starts from ${f.until}`,
 }
 
 /**

@@ -97,10 +97,14 @@ const reasons = Object.keys({
 
 /** The list of losses that plans, reports and commits carry. */
 export const findingsFrom = (value: unknown): DataLossFinding[] =>
-  arrayOf(value, 'dataLoss').map((finding) => ({
-    ...rangeFrom(finding, 'dataLoss'),
-    reason: oneOf(objectOf(finding, 'dataLoss')['reason'], 'dataLoss.reason', reasons),
-  }))
+  arrayOf(value, 'dataLoss').map((finding) => {
+    const { reason, newEnd } = objectOf(finding, 'dataLoss')
+    return {
+      ...rangeFrom(finding, 'dataLoss'),
+      reason: oneOf(reason, 'dataLoss.reason', reasons),
+      ...(newEnd === undefined ? {} : { newEnd: offsetFrom('dataLoss.newEnd', newEnd) }),
+    }
+  })
 
 // -- parts of entries
 

@@ -1,7 +1,7 @@
 /** Effect 2: the rows of one task, read from Kafka exactly as planned and staged in the sink. */
 import type { BatchContext } from './context.ts'
 import { enforce } from './data-loss.ts'
-import type { DataLossFinding } from './data-loss.ts'
+import type { DataLossFinding, DataLossReason } from './data-loss.ts'
 import { SluiceError } from './errors.ts'
 import type { OffsetsEntry, RangeReceipt, RangeReport } from './log.ts'
 import { RecordHash } from './mapping.ts'
@@ -20,19 +20,22 @@ export async function stageTask(
   plan: OffsetsEntry,
   signal: AbortSignal
 ): Promise<Staged> {
-  const recreated = await recreatedTopics(context, task, plan, signal)
-  const lost = task.ranges.filter((range) => recreated.has(range.topic))
-  const dataLoss: DataLossFinding[] = [...enforce(lost.map(recreatedFinding), context.options.failOnDataLoss)]
+  const lost = await lostTopics(context, task, plan, signal)
+  const findings = task.ranges.flatMap((range) => {
+    const reason = lost.get(range.topic)
+    return reason === undefined ? [] : [{ ...range, reason }]
+  })
+  const dataLoss: DataLossFinding[] = [...enforce(findings, context.options.failOnDataLoss)]
   const writer = await context.sink.createWriter(task, signal)
   try {
     const ranges: RangeReceipt[] = []
     for (const range of task.ranges) {
-      if (recreated.has(range.topic)) ranges.push(emptyReceipt(range))
+      if (lost.has(range.topic)) ranges.push(emptyReceipt(range))
       else ranges.push(await copyRange(context, { range, isolation: plan.isolationLevel }, writer, dataLoss, signal))
     }
-    const now = await recreatedTopics(context, task, plan, signal)
+    const now = await lostTopics(context, task, plan, signal)
     // What was read may stem from two topics of one name. The next attempt sees the new id before its first fetch (P9).
-    for (const topic of now) if (!recreated.has(topic)) throw new SluiceError('TOPIC_RECREATED', { topic })
+    for (const topic of now.keys()) if (!lost.has(topic)) throw new SluiceError('TOPIC_RECREATED', { topic })
     return { ranges, dataLoss, message: await writer.commit() }
   } catch (error) {
     await writer.abort()
@@ -70,20 +73,22 @@ async function copyRange(
   }
 }
 
-/** Topics of the task whose id is another than the plan's, or that are gone (P9). */
-async function recreatedTopics(
+/** Topics of the task whose id is another than the plan's, or that are gone, with what that makes of their ranges (P9). */
+async function lostTopics(
   context: BatchContext,
   task: TaskId,
   plan: OffsetsEntry,
   signal: AbortSignal
-): Promise<ReadonlySet<string>> {
+): Promise<ReadonlyMap<string, DataLossReason>> {
   const topics = [...new Set(task.ranges.map((r) => r.topic))].filter((topic) => plan.topicIds.has(topic))
-  if (topics.length === 0) return new Set()
+  if (topics.length === 0) return new Map()
   const ids = await context.offsets.topicIds(topics, signal)
-  return new Set(topics.filter((topic) => ids.get(topic) !== plan.topicIds.get(topic)))
+  return new Map(
+    topics
+      .filter((topic) => ids.get(topic) !== plan.topicIds.get(topic))
+      .map((topic) => [topic, ids.has(topic) ? 'TOPIC_RECREATED' : 'COULD_NOT_READ_OFFSET_RANGE'])
+  )
 }
-
-const recreatedFinding = (range: OffsetRange): DataLossFinding => ({ ...range, reason: 'TOPIC_RECREATED' })
 
 const emptyReceipt = (range: OffsetRange): RangeReceipt => ({
   ...range,

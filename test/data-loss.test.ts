@@ -116,8 +116,10 @@ describe('a recreated topic', () => {
     const recreated = new Set(['t'])
     const found = check('{"t":{"0":500},"u":{"0":1}}', '{"t":{"0":800},"u":{"0":2}}', '{"t":{"0":0}}', { recreated })
     expect(found.ranges).toEqual(['t-0 [0,800)', 'u-0 [1,2)'])
-    expect(found.findings).toEqual([{ reason: 'TOPIC_RECREATED', topic: 't', partition: 0, from: 500n, until: 0n }])
-    expect(found.text).toContain('read up to offset 500 and the new one starts from 0')
+    expect(found.findings).toEqual([
+      { reason: 'TOPIC_RECREATED', topic: 't', partition: 0, from: 500n, until: 0n, newEnd: 800n },
+    ])
+    expect(found.text).toContain('offset was changed from 500 to 800, and the new one starts from 0')
   })
 
   test('with fewer or more partitions: those that are gone and those that are new are judged as ever', () => {
