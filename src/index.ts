@@ -1,4 +1,5 @@
 /** The public API. */
+export type { BatchKafkaOptions } from './batch-options.ts'
 export { SluiceError, errorConditions } from './errors.ts'
 export type { ErrorCondition } from './errors.ts'
 export type { KafkaRecord, Mapper } from './mapping.ts'
@@ -7,6 +8,8 @@ export type { BatchId, CommitMessage, DataWriter, Header, Sink, SinkContext, Sin
 export type { StreamingQueryProgress } from './progress.ts'
 export { defineQuery, kafka } from './query.ts'
 export type { Query } from './query.ts'
+export { readBatch } from './read-batch.ts'
+export type { ReadBatchSettings } from './read-batch.ts'
 export { t } from './schema.ts'
 export type { Field, Row, RowBatch, Schema } from './schema.ts'
 export { deltaTable } from './sinks/delta/table.ts'

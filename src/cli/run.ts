@@ -1,12 +1,11 @@
 /** `sluice run QUERY --local DIR`: runs a query in this process. */
 import { randomUUID } from 'node:crypto'
-import { SluiceError, reasonOf } from '../errors.ts'
 import { runQuery } from '../local/runner.ts'
-import { stringifyExact } from '../offsets.ts'
 import type { Query } from '../query.ts'
 import { openLocalRuntime, optionsOf } from '../runtime.ts'
 import { Trigger } from '../trigger.ts'
-import { EXIT, exitCodeOf } from './exit.ts'
+import { EXIT } from './exit.ts'
+import { interruptible } from './interruptible.ts'
 import { loadQuery } from './load-query.ts'
 import { runReport } from './run-report.ts'
 
@@ -17,20 +16,8 @@ export interface RunFlags {
   readonly json?: boolean
 }
 
-export async function runCommand(path: string, flags: RunFlags): Promise<number> {
-  const interrupted = new AbortController()
-  const interrupt = (): void => interrupted.abort()
-  // The first signal unwinds; a second one finds the default again and ends the process.
-  process.once('SIGINT', interrupt).once('SIGTERM', interrupt)
-  try {
-    return await run(await loadQuery(path), flags, interrupted.signal)
-  } catch (error) {
-    if (interrupted.signal.aborted) return EXIT.interrupted
-    fail(error, flags.json === true)
-    return exitCodeOf(error)
-  } finally {
-    process.off('SIGINT', interrupt).off('SIGTERM', interrupt)
-  }
+export function runCommand(path: string, flags: RunFlags): Promise<number> {
+  return interruptible(flags.json === true, async (signal) => run(await loadQuery(path), flags, signal))
 }
 
 async function run(query: Query, flags: RunFlags, signal: AbortSignal): Promise<number> {
@@ -46,12 +33,4 @@ async function run(query: Query, flags: RunFlags, signal: AbortSignal): Promise<
     report.clear()
     await runtime.close()
   }
-}
-
-function fail(error: unknown, json: boolean): void {
-  const condition = error instanceof SluiceError ? error.name : 'FAILED'
-  if (json) process.stdout.write(`${stringifyExact({ event: 'failed', condition, message: reasonOf(error) })}\n`)
-  // An error that is not in the catalogue is a defect: its stack helps whoever reports it.
-  const text = error instanceof SluiceError || !(error instanceof Error) ? reasonOf(error) : (error.stack ?? '')
-  process.stderr.write(`sluice: ${condition}: ${text}\n`)
 }

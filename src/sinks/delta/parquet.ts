@@ -37,10 +37,15 @@ export interface ParquetTarget {
   readonly key: string
   readonly schema: Schema
   readonly clock: Clock
+  /** Whether a file without rows is one. Default: no. */
+  readonly keepsEmpty?: boolean
 }
 
 /** Creates the object with its first row group; a task without rows leaves none. */
-export function parquetWriter({ store, key, schema, clock }: ParquetTarget, signal: AbortSignal): DataWriter {
+export function parquetWriter(
+  { store, key, schema, clock, keepsEmpty = false }: ParquetTarget,
+  signal: AbortSignal
+): DataWriter {
   const buffer = new ColumnBuffer(schema)
   const stats = new FileStatistics(schema)
   const pieces = new PieceWriter()
@@ -77,6 +82,7 @@ export function parquetWriter({ store, key, schema, clock }: ParquetTarget, sign
   }
   const commit = async (): Promise<CommitMessage> => {
     await endRowGroup()
+    if (keepsEmpty) output ??= await store.create(key, signal)
     if (output === null) return { objects: [], rows: 0, bytes: 0, detail: encodeDataFiles([]) }
     await parquet.finish()
     const size = pieces.offset
