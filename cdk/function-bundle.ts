@@ -5,7 +5,7 @@
  */
 import { createRequire } from 'node:module'
 import { Architecture } from 'aws-cdk-lib/aws-lambda'
-import { OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs'
+import { LogLevel, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs'
 import type { BundlingOptions } from 'aws-cdk-lib/aws-lambda-nodejs'
 
 const require = createRequire(import.meta.url)
@@ -50,8 +50,7 @@ export const bundling = (queryFile: string, architecture: Architecture): Bundlin
   format: OutputFormat.ESM,
   target: 'node24',
   minify: true,
-  keepNames: false,
-  sourceMap: false,
+  logLevel: LogLevel.WARNING,
   mainFields: ['module', 'main'],
   bundleAwsSDK: true, // the runtime's own changes without notice
   esbuildArgs: { '--alias': [`#query=${queryFile}`] },

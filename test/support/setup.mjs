@@ -1,6 +1,6 @@
 /**
  * Sets a fresh clone up: node packages (with them Node 24), the jars of the test broker, the Java test tools, the Python
- * readers and MiniStack. Runs before `npm ci`, so it is plain JavaScript for Node 20 and later without a dependency.
+ * readers, MiniStack and the linter of templates. Runs before `npm ci`, so it is plain JavaScript for Node 20 and later without a dependency.
  * Usage: node test/support/setup.mjs [start | check | test]   (default: test, that is everything)
  * Every step compares its input with a stamp of the last success and does nothing when they agree. Nothing needs root.
  */
@@ -40,7 +40,7 @@ function run(command, args, missing) {
 const needsJava = 'The broker of the tests needs Java 17 or newer (a JDK, as openjdk-17-jdk-headless).'
 const needsMaven = 'The jars of the test broker are fetched by Maven (as the package maven).'
 const needsPython =
-  'The independent readers need Python 3.10 or newer with its venv module (as python3 and python3-venv).'
+  'The independent readers, MiniStack and cfn-lint need Python 3.10 or newer with its venv module (as python3 and python3-venv).'
 
 const hashOf = (...files) => {
   const hash = createHash('sha256')
@@ -162,13 +162,14 @@ function pythonStep(name, environment, requirements) {
 
 const readers = pythonStep('Delta and Parquet readers', 'readers', join(support, 'requirements-readers.txt'))
 const ministack = pythonStep('MiniStack', 'ministack', join(support, 'requirements-ministack.txt'))
+const cfnLint = pythonStep('Linter of templates', 'cfn-lint', join(support, 'requirements-cfn-lint.txt'))
 
 // -- what each command needs
 
 const needs = {
-  check: [nodePackages],
+  check: [nodePackages, cfnLint],
   start: [nodePackages, kafka, readers],
-  test: [nodePackages, kafka, kafkaTools, readers, ministack],
+  test: [nodePackages, kafka, kafkaTools, readers, ministack, cfnLint],
 }
 
 function carryOut(step) {

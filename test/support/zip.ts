@@ -13,7 +13,7 @@ export function zipFolder(folder: string): Buffer {
   const directory: Buffer[] = []
   let at = 0
   for (const { name, body } of entries) {
-    const packed = deflateRawSync(body, { level: 1 })
+    const packed = deflateRawSync(body)
     const head = headOf(name, body, packed)
     const local = Buffer.concat([number32(0x04034b50), head, Buffer.from(name), packed])
     // version made by, head, no comment, disk, attributes: a file that all may read
