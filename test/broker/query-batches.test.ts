@@ -114,7 +114,7 @@ describe('an AvailableNow run', () => {
     await using query = await queryOver([100, 100], { maxOffsetsPerTrigger: 40 })
     let written = 0
     const hook = async (point: string): Promise<void> => {
-      if (!point.startsWith('before log.add offsets/')) return
+      if (!point.startsWith('before log.add offsets/') || written === 100) return // a moving end would be chased for ever
       await topics.produce(query.topic, numbered(10, { first: 1000 + written }))
       written += 10
     }
