@@ -12,6 +12,7 @@
  * comes next finds it done. Messages between steps are pointers; the log is the authority. P1..P22 are the protocol's
  * rules, listed in README.md beside this file.
  */
+import type { Delay } from './admission.ts'
 import { SluiceError, reasonOf } from './errors.ts'
 import type { BatchContext, Run } from './context.ts'
 import {
@@ -61,6 +62,8 @@ export type PlanOutcome =
       readonly resumedFrom: string | null
     }
   | { readonly kind: 'noNewData'; readonly token: number; readonly resumedFrom: string | null }
+  /** Fewer new offsets than minOffsetsPerTrigger. */
+  | { readonly kind: 'delayed'; readonly delay: Delay; readonly token: number; readonly resumedFrom: string | null }
   | { readonly kind: 'busy'; readonly holder: string }
 
 /**
@@ -70,7 +73,7 @@ export type PlanOutcome =
 export async function planBatch(context: BatchContext, run: Run, signal: AbortSignal): Promise<PlanOutcome> {
   const lease = await context.lease.acquire(run.runId, signal)
   if (lease.kind === 'busy') return { kind: 'busy', holder: lease.holder }
-  const { token } = lease
+  const { token, lastPass } = lease
   const triggerMs = context.clock.now()
   const queryId = await openQueryId(context, signal)
   const resume = await readResumePoint(context, signal)
@@ -81,15 +84,22 @@ export async function planBatch(context: BatchContext, run: Run, signal: AbortSi
   }
   if (resume.kind === 'replay') return handOut('replay', resume.plan)
 
-  const draft = await draftNext(context, { run, queryId, resume, triggerMs }, signal)
-  if (draft === null) return { kind: 'noNewData', token, resumedFrom }
-  const text = encodeOffsets(draft)
-  const outcome = await context.log.add(logKeys.offsets(draft.batchId), text, signal) // effect 1
+  const draft = await draftNext(context, { run, queryId, resume, triggerMs, lastPass }, signal)
+  if (draft.kind === 'delay') return { kind: 'delayed', delay: draft, token, resumedFrom }
+  if (draft.kind === 'noNewData') {
+    if (draft.isPass) await context.lease.passed(token, triggerMs, signal)
+    return { kind: 'noNewData', token, resumedFrom }
+  }
+  const { batchId } = draft.entry
+  const text = encodeOffsets(draft.entry)
+  const outcome = await context.log.add(logKeys.offsets(batchId), text, signal) // effect 1
+  // A pass that is lost lets the next check pass early, no more (decision 4).
+  if (draft.isPass) await context.lease.passed(token, triggerMs, signal)
   // The stored entry counts, whoever wrote it (P11).
-  const plan = storedPlan(draft.batchId, outcome.kind === 'added' ? text : outcome.entry)
+  const plan = storedPlan(batchId, outcome.kind === 'added' ? text : outcome.entry)
   const isOurs = plan.entry.runId === run.runId
   // A planner that slept may have won a key that retention had freed (P7). A loser adopts, as the lease's holder only.
-  const isNewest = (await context.log.newest('offsets', signal)) === draft.batchId
+  const isNewest = (await context.log.newest('offsets', signal)) === batchId
   if (!isNewest || (!isOurs && !(await context.lease.renew(token, signal))))
     return { kind: 'busy', holder: plan.entry.runId }
   return handOut(isOurs ? 'planned' : 'replay', plan)

@@ -21,5 +21,10 @@ export interface BatchContext {
 /** One start of the query. Its id travels to every step and to continuations (P18). */
 export interface Run {
   readonly runId: string
+  /** It ends where its first own plan found the end. */
   readonly availableNow: boolean
+  /** It is one pass without limits. */
+  readonly once?: boolean
+  /** Not by a schedule: the first check of minOffsetsPerTrigger passes, as in a new run of Spark. */
+  readonly byHand?: boolean
 }

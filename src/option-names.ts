@@ -6,6 +6,8 @@ export const readOptions = [
   'assign',
   'startingOffsets',
   'maxOffsetsPerTrigger',
+  'minOffsetsPerTrigger',
+  'maxTriggerDelay',
   'minPartitions',
   'maxRecordsPerPartition',
   'includeHeaders',
@@ -14,6 +16,7 @@ export const readOptions = [
   'fetchOffset.numRetries',
   'fetchOffset.retryIntervalMs',
   'groupIdPrefix',
+  'sluice.maxBytesPerTrigger',
   'sluice.minBatchesToRetain',
 ] as const
 
@@ -25,10 +28,7 @@ export const unreadOptions: readonly string[] = [
   'startingTimestamp',
   'startingOffsetsByTimestamp',
   'startingOffsetsByTimestampStrategy',
-  'minOffsetsPerTrigger',
-  'maxTriggerDelay',
   'bytesEstimateWindowLength',
-  'sluice.maxBytesPerTrigger',
   'sluice.targetBytesPerWorker',
 ]
 

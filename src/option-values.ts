@@ -108,4 +108,48 @@ export function wholeNumberOf(option: GivenOption, min: 0n | 1n, max: bigint = M
   return number
 }
 
+/** A whole number and a unit; null where it is none. */
+function quantityOf<T>(text: string, units: ReadonlyMap<string, T>): readonly [bigint, T] | null {
+  const [, digits = '', suffix = ''] = /^(\d+)([a-z]*)$/.exec(text.trim().toLowerCase()) ?? []
+  const unit = units.get(suffix)
+  return digits === '' || unit === undefined ? null : [BigInt(digits), unit]
+}
+
+const durations: ReadonlyMap<string, bigint> = new Map([
+  ['us', 1n],
+  ['', 1000n],
+  ['ms', 1000n],
+  ['s', 1_000_000n],
+  ['m', 60_000_000n],
+  ['min', 60_000_000n],
+  ['h', 3_600_000_000n],
+  ['d', 86_400_000_000n],
+])
+
+/** Milliseconds of a duration as Spark writes them: `'15m'`, `'1111'`; microseconds are rounded down. */
+export function durationOf(option: GivenOption): number {
+  const [amount, unit] = quantityOf(textOf(option), durations) ?? []
+  const ms = amount === undefined || unit === undefined ? NaN : Number((amount * unit) / 1000n)
+  if (Number.isSafeInteger(ms)) return ms
+  return invalid(option.name, `${option.shown} is not a whole number with us, ms, s, m, min, h or d (without one: ms)`)
+}
+
+const byteUnits: ReadonlyMap<string, bigint> = new Map(
+  ['b', 'k', 'm', 'g', 't', 'p'].flatMap((unit, power) => [
+    [power === 0 ? '' : `${unit}b`, 1024n ** BigInt(power)],
+    [unit, 1024n ** BigInt(power)],
+  ])
+)
+
+/** Bytes as Spark writes them: `'64m'`, `'1g'`, `'1048576'`; units are powers of 1024. */
+export function bytesOf(option: GivenOption): bigint {
+  const [amount, unit] = quantityOf(textOf(option), byteUnits) ?? []
+  if (amount === undefined || unit === undefined)
+    return invalid(option.name, `${option.shown} is not a whole number of bytes, or one with k, m, g or t as 64m`)
+  const bytes = amount * unit
+  if (bytes < 1n) invalid(option.name, `${option.name} must be positive, got ${option.shown}`)
+  if (bytes > MAX_INT64) invalid(option.name, `${option.shown} is above the maximum of ${MAX_INT64} bytes`)
+  return bytes
+}
+
 export const MAX_INT32 = 0x7fffffffn

@@ -9,7 +9,16 @@ import { parseOffsetRangeLimit } from './offset-range-limit.ts'
 import type { OffsetRangeLimit } from './offset-range-limit.ts'
 import { endingOptions, refusedKafkaKeys, unreadOptions } from './option-names.ts'
 import type { ReadOption } from './option-names.ts'
-import { MAX_INT32, booleanOf, collectOptions, invalid, textOf, wholeNumberOf } from './option-values.ts'
+import {
+  MAX_INT32,
+  booleanOf,
+  bytesOf,
+  collectOptions,
+  durationOf,
+  invalid,
+  textOf,
+  wholeNumberOf,
+} from './option-values.ts'
 import type { Environment, GivenOption } from './option-values.ts'
 
 /** A whole number; as text for what a double cannot hold, or to refer to an environment variable. */
@@ -31,6 +40,10 @@ export interface SparkKafkaOptions {
   readonly startingOffsets?: string | Readonly<Record<string, Readonly<Record<string, number | bigint>>>>
   /** A soft cap on the offsets of one batch, shared in proportion to the backlogs. Default: none. */
   readonly maxOffsetsPerTrigger?: WholeNumber
+  /** A batch waits until so many offsets are there, but no longer than `maxTriggerDelay`. Default: none. */
+  readonly minOffsetsPerTrigger?: WholeNumber
+  /** `'15m'` (default), a whole number with us, ms, s, m, min, h or d, without one ms. Read where `minOffsetsPerTrigger` is set. */
+  readonly maxTriggerDelay?: string | number
   /** A hint: split large ranges until there are about this many. Default: one range for each partition. */
   readonly minPartitions?: WholeNumber
   /** No range is longer. Default: none. */
@@ -47,6 +60,8 @@ export interface SparkKafkaOptions {
   readonly 'fetchOffset.retryIntervalMs'?: WholeNumber
   /** Names the client towards the brokers; nothing is committed to a group. */
   readonly groupIdPrefix?: string
+  /** A soft cap on the bytes of keys and values in one batch: `'64m'`, `'1g'`, or bytes. Default: none. */
+  readonly 'sluice.maxBytesPerTrigger'?: WholeNumber
   /** How many finished batches the log keeps. Default: 100. */
   readonly 'sluice.minBatchesToRetain'?: WholeNumber
 }
@@ -67,6 +82,9 @@ export interface SourceOptions {
   readonly strategy: ConsumerStrategy
   readonly startingOffsets: OffsetRangeLimit
   readonly maxOffsetsPerTrigger: bigint | null
+  readonly minOffsetsPerTrigger: bigint | null
+  readonly maxTriggerDelayMs: number
+  readonly maxBytesPerTrigger: bigint | null
   readonly minPartitions: number | null
   readonly maxRecordsPerPartition: bigint | null
   readonly isolationLevel: 'read_uncommitted' | 'read_committed'
@@ -88,7 +106,8 @@ type Options = ReadonlyMap<string, GivenOption>
 
 /**
  * Parses options as a query gives them; `env` resolves `{{env:NAME}}`. The checks come in Spark's order: ending options,
- * the strategy and its value, minPartitions, maxRecordsPerPartition, kafka.group.id, refused client settings, brokers.
+ * the strategy and its value, minPartitions, maxRecordsPerPartition, kafka.group.id, refused client settings, brokers,
+ * minOffsetsPerTrigger above maxOffsetsPerTrigger.
  * @throws OPTION_UNKNOWN, OPTION_INVALID, OPTION_CONFLICT, OPTION_NOT_SUPPORTED; no message holds a client setting's value
  */
 export function parseOptions(raw: Readonly<Record<string, unknown>>, env: Environment): SourceOptions {
@@ -101,6 +120,7 @@ export function parseOptions(raw: Readonly<Record<string, unknown>>, env: Enviro
   const minPartitions = read('minPartitions', (o) => Number(wholeNumberOf(o, 1n, MAX_INT32)), null)
   const maxRecordsPerPartition = read('maxRecordsPerPartition', (o) => wholeNumberOf(o, 1n), null)
   const client = clientFrom(options)
+  const limits = limitsFrom(options, read)
   const milliseconds = (min: 0n | 1n) => (o: GivenOption) => Number(wholeNumberOf(o, min, MAX_INT32))
   return {
     [parsed]: true,
@@ -114,12 +134,12 @@ export function parseOptions(raw: Readonly<Record<string, unknown>>, env: Enviro
     startingOffsets: read<OffsetRangeLimit>('startingOffsets', startingOffsetsOf, { kind: 'latest' }),
     failOnDataLoss: read('failOnDataLoss', booleanOf, true),
     includeHeaders: read('includeHeaders', booleanOf, false),
-    maxOffsetsPerTrigger: read('maxOffsetsPerTrigger', (o) => wholeNumberOf(o, 1n), null),
+    ...limits.values,
     pollTimeoutMs: read('kafkaConsumer.pollTimeoutMs', milliseconds(1n), 120_000),
     fetchOffsetNumRetries: read('fetchOffset.numRetries', (o) => Number(wholeNumberOf(o, 1n, MAX_INT32)), 3),
     fetchOffsetRetryIntervalMs: read('fetchOffset.retryIntervalMs', milliseconds(0n), 1000),
     minBatchesToRetain: read('sluice.minBatchesToRetain', (o) => Number(wholeNumberOf(o, 1n, MAX_INT32)), 100),
-    warnings: [...warnings, ...client.warnings],
+    warnings: [...warnings, ...client.warnings, ...limits.warnings],
   }
 }
 
@@ -127,12 +147,38 @@ export function parseOptions(raw: Readonly<Record<string, unknown>>, env: Enviro
 export const describeSource = (options: Pick<SourceOptions, 'strategy'>): string =>
   `KafkaV2[${describeStrategy(options.strategy)}]`
 
+type Read = <T>(name: ReadOption, parse: (option: GivenOption) => T, absent: T) => T
+
 const readerOf =
-  (options: Options) =>
-  <T>(name: ReadOption, parse: (option: GivenOption) => T, absent: T): T => {
+  (options: Options): Read =>
+  (name, parse, absent) => {
     const option = options.get(name)
     return option === undefined ? absent : parse(option)
   }
+
+const DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000
+
+/** What a batch holds at least and at most. Spark takes caps that are not positive, and then stalls or goes backwards. */
+function limitsFrom(options: Options, read: Read) {
+  const min = read('minOffsetsPerTrigger', (o) => wholeNumberOf(o, 1n), null)
+  const max = read('maxOffsetsPerTrigger', (o) => wholeNumberOf(o, 1n), null)
+  if (min !== null && max !== null && min > max)
+    throw new SluiceError('OPTION_CONFLICT', {
+      options: "'minOffsetsPerTrigger', 'maxOffsetsPerTrigger'",
+      reason: `The value of minOffsetPerTrigger(${min}) is higher than the maxOffsetsPerTrigger(${max}).`,
+    })
+  const isDelayRead = min !== null || !options.has('maxTriggerDelay')
+  return {
+    values: {
+      minOffsetsPerTrigger: min,
+      maxOffsetsPerTrigger: max,
+      maxBytesPerTrigger: read('sluice.maxBytesPerTrigger', bytesOf, null),
+      maxTriggerDelayMs:
+        min === null ? DEFAULT_TRIGGER_DELAY_MS : read('maxTriggerDelay', durationOf, DEFAULT_TRIGGER_DELAY_MS),
+    },
+    warnings: isDelayRead ? [] : ["Option 'maxTriggerDelay' has no effect without 'minOffsetsPerTrigger'."],
+  }
+}
 
 const strategies = ['assign', 'subscribe', 'subscribePattern']
 

@@ -24,21 +24,37 @@ export interface AssignedPartitions {
   readonly topicIds: ReadonlyMap<string, string>
 }
 
+/** What should be there: partitions that the log has positions of, and the ids that their topics had. */
+export interface KnownPartitions {
+  readonly partitions: readonly TopicPartition[]
+  readonly topicIds: ReadonlyMap<string, string>
+}
+
 export interface OffsetReader {
   /**
-   * The partitions that the query's strategy selects and that exist now; never creates a topic (B17).
-   * @throws TOPIC_NOT_FOUND for a named topic that does not exist.
+   * The partitions that the query's strategy selects and that exist now; never creates a topic (B17). While some of the
+   * known ones are missing, or nothing is known and nothing is found, Kafka is asked again, fetchOffset.numRetries times in
+   * all; then it is believed.
+   * @throws TOPIC_NOT_FOUND for a named topic that does not exist; KAFKA_METADATA_INCOMPLETE for a missing partition whose
+   * topic is still the same one
    */
-  assigned(signal: AbortSignal): Promise<AssignedPartitions>
+  assigned(signal: AbortSignal, known?: KnownPartitions): Promise<AssignedPartitions>
   /** Topic ids now, for those of `topics` that exist (P9). */
   topicIds(topics: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>>
   /** Log start offsets. Partitions that vanished meanwhile are absent. */
   earliest(partitions: readonly TopicPartition[], signal: AbortSignal): Promise<PartitionOffsets>
-  /** The high watermark, or under read_committed the last stable offset (B18). */
-  latest(partitions: readonly TopicPartition[], signal: AbortSignal): Promise<PartitionOffsets>
+  /**
+   * The high watermark, or under read_committed the last stable offset (B18). While one is below `atLeast`, Kafka is asked
+   * again, fetchOffset.numRetries times in all; then it is believed (X8).
+   */
+  latest(
+    partitions: readonly TopicPartition[],
+    signal: AbortSignal,
+    atLeast?: PartitionOffsets
+  ): Promise<PartitionOffsets>
   /**
    * For each partition the first offset whose record timestamp is at or after the given one (ms since the epoch), as the
-   * broker answers; partitions without such a record are absent.
+   * broker answers under the isolation level of `latest`; partitions without such a record are absent.
    */
   forTimestamps(timestamps: PartitionOffsets, signal: AbortSignal): Promise<PartitionOffsets>
   /** Ends every connection; the reader may be used again. */
@@ -114,8 +130,14 @@ export interface MetadataLog {
 }
 
 export type LeaseOutcome =
-  | { readonly kind: 'held'; readonly token: number }
+  | { readonly kind: 'held'; readonly token: number; readonly lastPass: LastPass | null }
   | { readonly kind: 'busy'; readonly holder: string; readonly expiresAt: number }
+
+/** The last check of minOffsetsPerTrigger that passed: ms since the epoch, and the run that made it. */
+export interface LastPass {
+  readonly atMs: number
+  readonly runId: string
+}
 
 /** The `run` item: it avoids double work and answers busy; correctness never depends on it (P19). */
 export interface RunLease {
@@ -123,6 +145,11 @@ export interface RunLease {
   acquire(runId: string, signal: AbortSignal): Promise<LeaseOutcome>
   /** Pushes the expiry on, only under its own token. False: another run holds it. */
   renew(token: number, signal: AbortSignal): Promise<boolean>
+  /**
+   * Stores when the holder's check of minOffsetsPerTrigger passed, only under its own token. It outlasts releases, and later
+   * holders are told; losing it is harmless (decision 4).
+   */
+  passed(token: number, atMs: number, signal: AbortSignal): Promise<void>
   /** Frees it, only under its own token. */
   release(token: number, signal: AbortSignal): Promise<void>
 }

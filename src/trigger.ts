@@ -1,10 +1,12 @@
 /** When batches run: Spark's triggers (spark-semantics 2.5). */
 import { SluiceError } from './errors.ts'
 import { isObject } from './offsets.ts'
+import type { SourceOptions } from './options.ts'
 
 export type Trigger =
   | { readonly kind: 'processingTime'; readonly intervalMs: number }
   | { readonly kind: 'availableNow' }
+  | { readonly kind: 'once' }
 
 /** Milliseconds of a unit. */
 const units: ReadonlyMap<string, number> = new Map(
@@ -42,12 +44,37 @@ export const Trigger = {
   }),
   /** Everything that was there at the start, in as many batches as the limits ask for; then the run ends. */
   availableNow: (): Trigger => ({ kind: 'availableNow' }),
+  /**
+   * One pass: an uncommitted batch is run again, else one batch takes everything that is there, whatever the limits say.
+   * @deprecated as in Spark: `availableNow()` keeps the limits
+   */
+  once: (): Trigger => ({ kind: 'once' }),
 } as const
 
 export const isTrigger = (value: unknown): value is Trigger =>
   isObject(value) &&
-  (value['kind'] === 'availableNow' || (value['kind'] === 'processingTime' && typeof value['intervalMs'] === 'number'))
+  (value['kind'] === 'availableNow' ||
+    value['kind'] === 'once' ||
+    (value['kind'] === 'processingTime' && typeof value['intervalMs'] === 'number'))
 
 /** The boundary after `nowMs`: floor(now / i) * i + i (E5); without an interval, now. */
 export const nextBoundary = (nowMs: number, intervalMs: number): number =>
   intervalMs === 0 ? nowMs : Math.floor(nowMs / intervalMs) * intervalMs + intervalMs
+
+/** What a run of this trigger is to be told at its start. */
+export function triggerWarnings(
+  trigger: Trigger,
+  options: Pick<SourceOptions, 'minOffsetsPerTrigger' | 'maxOffsetsPerTrigger' | 'maxBytesPerTrigger'>
+): readonly string[] {
+  if (trigger.kind !== 'once') return []
+  const limits = {
+    minOffsetsPerTrigger: options.minOffsetsPerTrigger,
+    maxOffsetsPerTrigger: options.maxOffsetsPerTrigger,
+    'sluice.maxBytesPerTrigger': options.maxBytesPerTrigger,
+  }
+  const ignored = Object.entries(limits).flatMap(([name, limit]) => (limit === null ? [] : [name]))
+  return [
+    'Trigger.once is deprecated: Trigger.availableNow reads what is there in batches that keep the limits.',
+    ...ignored.map((name) => `Option '${name}' is ignored with Trigger.once.`),
+  ]
+}

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { admitOffsets, rateLimit } from '../src/admission.ts'
+import { admitOffsets, offsetsWithin, rateLimit, unlimited } from '../src/admission.ts'
 import { MAX_INT64, entriesOf, offsetAt, offsetsOf, offsetsToJson, sameOffsets } from '../src/offsets.ts'
+import type { MinimumLimit, ReadLimit } from '../src/admission.ts'
 import type { PartitionOffsets } from '../src/offsets.ts'
 
 type Stored = Record<string, Record<string, string>>
@@ -28,6 +29,7 @@ const mapOf = (stored: Stored): PartitionOffsets =>
 const offsets = (...values: (number | bigint)[]): PartitionOffsets =>
   offsetsOf(values.map((value, partition) => ({ topic: 't', partition, offset: BigInt(value) })))
 const none: PartitionOffsets = new Map()
+const capped = (maxOffsets: bigint): ReadLimit => ({ min: null, maxOffsets })
 const valuesOf = (map: PartitionOffsets): number[] => entriesOf(map).map((e) => Number(e.offset))
 
 describe("the limit gives what Spark's own code gives", () => {
@@ -75,8 +77,8 @@ describe('shares from zero', () => {
     let start = offsets(0, 0, 0)
     let total = 0
     for (let batch = 0; batch < 50; batch++) {
-      const admission = admitOffsets({ start, latest, earliestOfNew: none, maxOffsetsPerTrigger: 100n, fresh: false })
-      if (admission.kind === 'noNewData') break
+      const admission = admitOffsets({ start, latest, earliestOfNew: none, limit: capped(100n), fresh: false })
+      if (admission.kind !== 'admit') break
       for (const { offset, ...tp } of entriesOf(admission.end)) {
         const step = Number(offset - (offsetAt(start, tp) ?? 0n))
         expect(step).toBeGreaterThanOrEqual(0)
@@ -132,7 +134,7 @@ describe('the edges of the limit', () => {
 
 describe('new data means that the maps differ', () => {
   const admit = (start: PartitionOffsets, latest: PartitionOffsets, fresh = false) => {
-    const admission = admitOffsets({ start, latest, earliestOfNew: none, maxOffsetsPerTrigger: null, fresh })
+    const admission = admitOffsets({ start, latest, earliestOfNew: none, limit: unlimited, fresh })
     return admission.kind === 'admit' ? offsetsToJson(admission.end) : admission.kind
   }
 
@@ -153,9 +155,156 @@ describe('new data means that the maps differ', () => {
   test('under a limit, the batch ends where the limit says', () => {
     const start = offsets(0, 0, 0)
     const latest = offsets(101, 11, 1)
-    expect(admitOffsets({ start, latest, earliestOfNew: none, maxOffsetsPerTrigger: 10n, fresh: false })).toEqual({
+    expect(admitOffsets({ start, latest, earliestOfNew: none, limit: capped(10n), fresh: false })).toEqual({
       kind: 'admit',
       end: offsets(8, 1, 1),
     })
+  })
+})
+
+describe('a minimum', () => {
+  const min = (given: Partial<MinimumLimit>): ReadLimit => ({
+    min: { offsets: 15n, maxDelayMs: 5000, lastPassMs: 100_000, nowMs: 101_000, ...given },
+    maxOffsets: null,
+  })
+  const decide = (
+    start: PartitionOffsets,
+    latest: PartitionOffsets,
+    given: Partial<MinimumLimit> = {},
+    { maxOffsets = null, fresh = false }: { maxOffsets?: bigint | null; fresh?: boolean } = {}
+  ) => {
+    const limit = { ...min(given), maxOffsets }
+    const admission = admitOffsets({ start, latest, earliestOfNew: none, limit, fresh })
+    if (admission.kind === 'admit') return valuesOf(admission.end)
+    return admission.kind === 'delay' ? Number(admission.pending) : admission.kind
+  }
+
+  test('fewer offsets wait, until the delay is over', () => {
+    expect(
+      admitOffsets({ start: offsets(5, 5), latest: offsets(12, 12), earliestOfNew: none, limit: min({}), fresh: false })
+    ).toEqual({
+      kind: 'delay',
+      pending: 14n,
+      untilMs: 105_000,
+    })
+  })
+
+  test('so many are enough', () => {
+    expect(decide(offsets(5, 5), offsets(13, 12))).toEqual([13, 12])
+  })
+
+  test('what was lost counts against what came', () => {
+    expect(decide(offsets(50, 5), offsets(40, 20))).toBe(5)
+    expect(decide(offsets(50, 5), offsets(40, 30))).toEqual([40, 30])
+  })
+
+  test('a new partition counts from 0, a vanished one not at all', () => {
+    expect(decide(offsets(5), offsets(5, 15))).toEqual([5, 15])
+    expect(decide(offsets(0, 0), offsets(14))).toBe(14)
+  })
+
+  test.each([
+    [104_999, 1],
+    [105_000, [6]],
+    [200_000, [6]],
+  ])('1 offset at %d: %j', (nowMs, decision) => {
+    expect(decide(offsets(5), offsets(6), { nowMs })).toEqual(decision)
+  })
+
+  test('the time since the last check that passed counts, not since the last batch', () => {
+    expect(decide(offsets(5), offsets(5), { nowMs: 105_000 })).toBe('noNewData')
+    expect(decide(offsets(5), offsets(5), { nowMs: 104_999 })).toBe(0)
+  })
+
+  test('the first check of all passes', () => {
+    expect(decide(offsets(5), offsets(6), { lastPassMs: null })).toEqual([6])
+    expect(decide(offsets(5), offsets(5), { lastPassMs: null })).toBe('noNewData')
+  })
+
+  test('a clock that was set back delays by the count alone', () => {
+    expect(decide(offsets(5), offsets(6), { nowMs: 0 })).toBe(1)
+    expect(decide(offsets(5), offsets(20), { nowMs: 0 })).toEqual([20])
+  })
+
+  test('without a delay every check passes', () => {
+    expect(decide(offsets(5), offsets(6), { maxDelayMs: 0, nowMs: 100_000 })).toEqual([6])
+  })
+
+  test('what passes is cut by the maximum', () => {
+    expect(decide(offsets(0, 0, 0), offsets(21, 11, 1), {}, { maxOffsets: 20n })).toEqual([12, 6, 1])
+    expect(decide(offsets(12, 6, 1), offsets(21, 11, 1), {}, { maxOffsets: 20n })).toBe(14)
+  })
+
+  test('a batch of any kind waits, the first one too', () => {
+    expect(decide(offsets(5), offsets(3))).toBe(-2)
+    expect(decide(offsets(5), offsets(6), {}, { fresh: true })).toBe(1)
+  })
+
+  test('waits exactly while the sum is below it and the delay is not over, whatever the maps are', () => {
+    const values = fc.array(fc.nat(100), { maxLength: 6 })
+    const time = fc.nat(10_000)
+    fc.assert(
+      fc.property(values, values, fc.bigInt({ min: 1n, max: 200n }), time, time, (a, b, least, since, maxDelayMs) => {
+        const limit = min({ offsets: least, maxDelayMs, lastPassMs: 50_000, nowMs: 50_000 + since })
+        const admission = admitOffsets({
+          start: offsets(...a),
+          latest: offsets(...b),
+          earliestOfNew: none,
+          limit,
+          fresh: false,
+        })
+        const pending = b.reduce((sum, until, p) => sum + until - (a[p] ?? 0), 0)
+        expect(admission.kind === 'delay').toBe(since < maxDelayMs && pending < Number(least))
+      })
+    )
+  })
+})
+
+describe('a cap in bytes', () => {
+  const mega = 1024n * 1024n
+
+  test.each([
+    [64n * mega, [{ offsets: 1000n, bytes: 1000n * 1024n }], 65_536n],
+    [1000n, [{ offsets: 3n, bytes: 10n }], 300n], // rounded down
+    [
+      100n,
+      [
+        { offsets: 10n, bytes: 1000n },
+        { offsets: 90n, bytes: 1000n },
+      ],
+      5n,
+    ], // each offset counts, not each batch
+    [
+      1000n,
+      [
+        { offsets: 100n, bytes: 10_000n },
+        { offsets: 100n, bytes: 0n },
+      ],
+      20n,
+    ], // offsets without a record count as well
+    [5n, [{ offsets: 10n, bytes: 1000n }], 1n], // never nothing
+    [MAX_INT64, [{ offsets: 10n, bytes: 1n }], MAX_INT64],
+  ])('%d bytes after %j are %d offsets', (maxBytes, recent, cap) => {
+    expect(offsetsWithin(maxBytes, recent)).toBe(cap)
+  })
+
+  test.each([
+    [64n * mega, 64n],
+    [mega - 1n, 1n],
+    [1n, 1n],
+  ])('%d bytes without history are %d offsets, each as large as brokers let it be', (maxBytes, cap) => {
+    expect(offsetsWithin(maxBytes, [])).toBe(cap)
+    expect(offsetsWithin(maxBytes, [{ offsets: 0n, bytes: 0n }])).toBe(cap)
+    expect(offsetsWithin(maxBytes, [{ offsets: 500n, bytes: 0n }])).toBe(cap)
+  })
+
+  test('as many offsets as it gives hold no more than the cap on average', () => {
+    const positive = fc.bigInt({ min: 1n, max: 10n ** 15n })
+    fc.assert(
+      fc.property(positive, positive, positive, (maxBytes, total, bytes) => {
+        const cap = offsetsWithin(maxBytes, [{ offsets: total, bytes }])
+        expect(cap === 1n || cap * bytes <= maxBytes * total).toBe(true)
+      })
+    )
   })
 })

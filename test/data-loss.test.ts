@@ -149,8 +149,9 @@ describe('severity', () => {
     const start = offsetsFromJson('{"t":{"0":50,"1":0,"2":0}}')
     const latest = offsetsFromJson('{"t":{"0":20,"1":20,"2":20}}')
     const earliestOfNew = new Map()
-    for (const maxOffsetsPerTrigger of [null, 10n]) {
-      const admission = admitOffsets({ start, latest, earliestOfNew, maxOffsetsPerTrigger, fresh: true })
+    for (const maxOffsets of [null, 10n]) {
+      const limit = { min: null, maxOffsets }
+      const admission = admitOffsets({ start, latest, earliestOfNew, limit, fresh: true })
       const end = admission.kind === 'admit' ? admission.end : start
       const found = checkDataLoss({ start, end, earliestOfNew })
       expect(() => enforce(found.findings, true)).toThrow(/t-0: offset was changed from 50 to 20/)

@@ -330,7 +330,7 @@ describe('failures and other runs', () => {
 
   it('is busy where another run holds the query, and leaves its lease alone', async () => {
     const w = world({ t: [3] })
-    const lease = { holder: 'other', token: 7, expiresAt: w.clock.time + TTL_MS }
+    const lease = { holder: 'other', token: 7, expiresAt: w.clock.time + TTL_MS, lastPass: null }
     Object.assign(w.lease, lease)
     expect(await runToEnd(w.process())).toEqual({ kind: 'busy', holder: 'other' })
     expect([w.lease, idsIn(w, 'offsets')]).toEqual([lease, []])

@@ -14,13 +14,18 @@ describe('whole numbers', () => {
     })
   })
 
-  test.each(['maxOffsetsPerTrigger', 'maxRecordsPerPartition'] as const)('B41 %s is exact up to 2^63-1', (name) => {
-    for (const digits of ['9007199254740993', '9223372036854775807']) {
-      expect(withOption(name, digits)[name]).toBe(BigInt(digits))
-      expect(withOption(name, BigInt(digits))[name]).toBe(BigInt(digits))
+  test.each(['maxOffsetsPerTrigger', 'minOffsetsPerTrigger', 'maxRecordsPerPartition'] as const)(
+    'B41 %s is exact up to 2^63-1',
+    (name) => {
+      for (const digits of ['9007199254740993', '9223372036854775807']) {
+        expect(withOption(name, digits)[name]).toBe(BigInt(digits))
+        expect(withOption(name, BigInt(digits))[name]).toBe(BigInt(digits))
+      }
+      fc.assert(
+        fc.property(fc.bigInt({ min: 1n, max: 2n ** 63n - 1n }), (n) => withOption(name, String(n))[name] === n)
+      )
     }
-    fc.assert(fc.property(fc.bigInt({ min: 1n, max: 2n ** 63n - 1n }), (n) => withOption(name, String(n))[name] === n))
-  })
+  )
 
   test.each(['1e6', '0', '-5', 'abc', '9223372036854775808', '1_000', '10k', ' 5', '', 0, -5, 1e21, 2 ** 53, 0.5, NaN])(
     'B41 maxOffsetsPerTrigger %j is refused by name',
@@ -38,11 +43,76 @@ describe('whole numbers', () => {
     ['fetchOffset.numRetries', '0'],
     ['fetchOffset.retryIntervalMs', '-1'],
     ['sluice.minBatchesToRetain', '0'],
+    ['minOffsetsPerTrigger', '0'],
+    ['minOffsetsPerTrigger', -1],
     ['minPartitions', {}],
     ['minPartitions', null],
   ])('%s=%j is refused', (name, value) => {
     expect(refusalOf(name, value)).toMatchObject({ name: 'OPTION_INVALID', parameters: { option: name } })
   })
+})
+
+describe('the delay under a minimum', () => {
+  const delayOf = (maxTriggerDelay: unknown) => parse({ ...minimal, minOffsetsPerTrigger: 1, maxTriggerDelay })
+
+  test.each([
+    ['1111', 1111],
+    [1111, 1111],
+    ['5s', 5000],
+    ['15m', 900_000],
+    ['15MIN', 900_000],
+    [' 2h ', 7_200_000],
+    ['1d', 86_400_000],
+    ['20ms', 20],
+    ['1999us', 1],
+    ['0', 0],
+  ])('%j is %d ms', (given, ms) => expect(delayOf(given).maxTriggerDelayMs).toBe(ms))
+
+  test.each(['1.5m', '-5s', '5 s', '5 minutes', '5sec', 's', '', 'soon', 0.5, '104249991375d', {}])(
+    '%j is refused by name',
+    (given) => {
+      expect(() => delayOf(given)).toThrow(
+        expect.objectContaining({
+          name: 'OPTION_INVALID',
+          parameters: expect.objectContaining({ option: 'maxTriggerDelay' }),
+        })
+      )
+    }
+  )
+
+  test('is 15 minutes, and is read under a minimum alone', () => {
+    expect(delayOf(undefined).maxTriggerDelayMs).toBe(900_000)
+    const alone = withOption('maxTriggerDelay', 'soon')
+    expect(alone.maxTriggerDelayMs).toBe(900_000)
+    expect(alone.warnings).toEqual(["Option 'maxTriggerDelay' has no effect without 'minOffsetsPerTrigger'."])
+    expect(delayOf('5s').warnings).toEqual([])
+  })
+})
+
+describe('a cap in bytes', () => {
+  test.each([
+    ['1', 1n],
+    [1_048_576, 1_048_576n],
+    ['64m', 64n * 1024n ** 2n],
+    ['64MB', 64n * 1024n ** 2n],
+    ['1g', 1024n ** 3n],
+    ['10k', 10_240n],
+    ['5b', 5n],
+    ['2t', 2n * 1024n ** 4n],
+    ['9223372036854775807', 2n ** 63n - 1n],
+  ])('%j is %d bytes', (given, bytes) => {
+    expect(withOption('sluice.maxBytesPerTrigger', given).maxBytesPerTrigger).toBe(bytes)
+  })
+
+  test.each(['0', 0, '0m', -5, '-5m', '1.5g', '64 m', 'm', '', '64mib', '64x', '9223372036854775808', '8192p', null])(
+    '%j is refused by name',
+    (given) => {
+      expect(refusalOf('sluice.maxBytesPerTrigger', given)).toMatchObject({
+        name: 'OPTION_INVALID',
+        parameters: { option: 'sluice.maxBytesPerTrigger' },
+      })
+    }
+  )
 })
 
 describe('references to the environment', () => {

@@ -10,6 +10,9 @@ describe('defaults and values', () => {
       strategy: { kind: 'subscribe', topics: ['t'] },
       startingOffsets: { kind: 'latest' },
       maxOffsetsPerTrigger: null,
+      minOffsetsPerTrigger: null,
+      maxTriggerDelayMs: 900_000,
+      maxBytesPerTrigger: null,
       minPartitions: null,
       maxRecordsPerPartition: null,
       isolationLevel: 'read_uncommitted',
@@ -31,6 +34,9 @@ describe('defaults and values', () => {
       assign: { t: [0, 1] },
       startingOffsets: { t: { 0: 5, 1: -1 } },
       maxOffsetsPerTrigger: 2_000_000,
+      minOffsetsPerTrigger: '1000',
+      maxTriggerDelay: '5m',
+      'sluice.maxBytesPerTrigger': '64m',
       minPartitions: '8',
       maxRecordsPerPartition: 500n,
       includeHeaders: true,
@@ -49,6 +55,9 @@ describe('defaults and values', () => {
     expect(parsed).toMatchObject({
       strategy: { kind: 'assign' },
       maxOffsetsPerTrigger: 2_000_000n,
+      minOffsetsPerTrigger: 1000n,
+      maxTriggerDelayMs: 300_000,
+      maxBytesPerTrigger: 67_108_864n,
       minPartitions: 8,
       maxRecordsPerPartition: 500n,
       includeHeaders: true,
@@ -91,7 +100,7 @@ describe('defaults and values', () => {
 })
 
 describe('the strategy', () => {
-  test('none', () => {
+  test('K58 none', () => {
     const error = refusal(brokers)
     expect(error.name).toBe('OPTION_CONFLICT')
     expect(error.message).toContain('One of the following options must be specified')
@@ -101,7 +110,7 @@ describe('the strategy', () => {
     { subscribe: 't', assign: '{"t":[0]}' },
     { subscribe: 't', subscribePattern: 't.*' },
     { assign: '{"t":[0]}', subscribePattern: 't.*' },
-  ])('two: %j', (two) => {
+  ])('K58 two: %j', (two) => {
     const error = refusal({ ...brokers, ...two })
     expect(error.name).toBe('OPTION_CONFLICT')
     expect(error.message).toContain('Only one of the following options can be specified')
@@ -113,10 +122,25 @@ describe('the strategy', () => {
     ['assign', '{"t":[0', 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}'],
     ['subscribe', ' , ', 'No topics to subscribe to'],
     ['subscribePattern', ' ', 'Pattern to subscribe is empty'],
-  ])('%s=%j: %s', (name, value, message) => {
+  ])('K58 %s=%j: %s', (name, value, message) => {
     const error = refusal({ ...brokers, [name]: value })
     expect(error).toMatchObject({ name: 'OPTION_INVALID', parameters: { option: name } })
     expect(error.message).toContain(message)
+  })
+})
+
+describe('a minimum', () => {
+  const limits = (min: unknown, max: unknown) => ({ ...minimal, minOffsetsPerTrigger: min, maxOffsetsPerTrigger: max })
+
+  test('K58 above the maximum is refused', () => {
+    expect(refusal(limits('20', '15'))).toMatchObject({
+      name: 'OPTION_CONFLICT',
+      message: expect.stringContaining('value of minOffsetPerTrigger(20) is higher than the maxOffsetsPerTrigger(15)'),
+    })
+  })
+
+  test('may equal the maximum', () => {
+    expect(parse(limits('15', '15'))).toMatchObject({ minOffsetsPerTrigger: 15n, maxOffsetsPerTrigger: 15n })
   })
 })
 
@@ -205,10 +229,7 @@ describe('options that this release does not read are refused, never ignored', (
     'startingTimestamp',
     'startingOffsetsByTimestamp',
     'startingOffsetsByTimestampStrategy',
-    'minOffsetsPerTrigger',
-    'maxTriggerDelay',
     'bytesEstimateWindowLength',
-    'sluice.maxBytesPerTrigger',
     'sluice.targetBytesPerWorker',
   ])('%s', (name) => {
     for (const spelling of [name, name.toUpperCase()])
@@ -225,7 +246,7 @@ describe('options that this release does not read are refused, never ignored', (
     ['endingOffsets', 'ending offset not valid in streaming queries'],
     ['endingOffsetsByTimestamp', 'ending timestamp not valid in streaming queries'],
     ['endingTimestamp', 'ending timestamp not valid in streaming queries'],
-  ])('%s', (name, message) => {
+  ])('K58 %s', (name, message) => {
     expect(refusalOf(name, 'latest')).toMatchObject({ name: 'OPTION_INVALID', parameters: { option: name } })
     expect(refusalOf(name, 'latest').message).toContain(message)
   })
@@ -241,6 +262,7 @@ test("checks come in Spark's order", () => {
     ['auto.offset.reset', { 'kafka.auto.offset.reset': 'none' }, {}],
     ['kafka.bootstrap.servers', {}, brokers],
     ['kafka.isolation.level', { 'kafka.isolation.level': 'x' }, {}],
+    ['minOffsetPerTrigger(2)', { minOffsetsPerTrigger: '2', maxOffsetsPerTrigger: '1' }, {}],
     ['startingOffsets', { startingOffsets: 'x' }, {}],
   ]
   // All faults at once; each step finds the first one left and repairs it.

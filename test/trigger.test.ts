@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Trigger, isTrigger, nextBoundary, parseInterval } from '../src/trigger.ts'
+import { Trigger, isTrigger, nextBoundary, parseInterval, triggerWarnings } from '../src/trigger.ts'
 
 describe('the next boundary', () => {
   it.each([
@@ -72,15 +72,45 @@ describe('an interval', () => {
 })
 
 describe('a trigger', () => {
-  it('is a processing time or all that is available', () => {
+  it('is a processing time, all that is available, or once', () => {
     expect(Trigger.processingTime('1 minute')).toEqual({ kind: 'processingTime', intervalMs: 60_000 })
     expect(Trigger.availableNow()).toEqual({ kind: 'availableNow' })
+    expect(Trigger.once()).toEqual({ kind: 'once' })
   })
 
   it('is told from what merely looks like one', () => {
     expect(isTrigger(Trigger.processingTime(0))).toBe(true)
     expect(isTrigger(Trigger.availableNow())).toBe(true)
-    for (const other of ['1 minute', 60_000, null, { kind: 'processingTime' }, { kind: 'once' }, Trigger.availableNow])
+    expect(isTrigger(Trigger.once())).toBe(true)
+    for (const other of [
+      '1 minute',
+      60_000,
+      null,
+      { kind: 'processingTime' },
+      { kind: 'continuous' },
+      Trigger.availableNow,
+    ])
       expect(isTrigger(other)).toBe(false)
+  })
+})
+
+describe('the warnings of a trigger', () => {
+  const none = { minOffsetsPerTrigger: null, maxOffsetsPerTrigger: null, maxBytesPerTrigger: null }
+  const all = { minOffsetsPerTrigger: 1n, maxOffsetsPerTrigger: 2n, maxBytesPerTrigger: 3n }
+
+  it('once is deprecated', () => {
+    expect(triggerWarnings(Trigger.once(), none)).toEqual([expect.stringMatching(/^Trigger.once is deprecated/)])
+  })
+
+  it('once ignores each limit by name', () => {
+    expect(triggerWarnings(Trigger.once(), all).slice(1)).toEqual([
+      "Option 'minOffsetsPerTrigger' is ignored with Trigger.once.",
+      "Option 'maxOffsetsPerTrigger' is ignored with Trigger.once.",
+      "Option 'sluice.maxBytesPerTrigger' is ignored with Trigger.once.",
+    ])
+  })
+
+  it.each([Trigger.availableNow(), Trigger.processingTime(0)])('%j has none', (trigger) => {
+    expect(triggerWarnings(trigger, all)).toEqual([])
   })
 })

@@ -2,7 +2,8 @@
  * The lease of a query's runs: one item, its holder's run id, an expiry, and a token that rises with every new holder
  * (P19). It keeps two runs from doing the same work; correctness never depends on it, so clocks that differ do no harm.
  *
- * Releasing removes the holder and keeps the token, so that no later holder meets an old one's number.
+ * Releasing removes the holder and keeps the token, so that no later holder meets an old one's number, and the last check of
+ * minOffsetsPerTrigger that passed.
  */
 import {
   GetItemCommand,
@@ -11,7 +12,7 @@ import {
   type UpdateItemCommandInput,
 } from '@aws-sdk/client-dynamodb'
 import { SluiceError } from '../errors.ts'
-import type { Clock, LeaseOutcome, RunLease } from '../ports.ts'
+import type { Clock, LastPass, LeaseOutcome, RunLease } from '../ports.ts'
 import type { Item } from './entry-body.ts'
 import { itemKey, nameInTable, type LogScope } from './keys.ts'
 import { callTable, isConditionFailed, isOutcomeUnknown } from './table-call.ts'
@@ -36,6 +37,10 @@ export function dynamoRunLease(options: DynamoLeaseOptions): RunLease {
       if (outcome.kind === 'unknown') throw outcome.failure
       return outcome.kind === 'updated'
     },
+    async passed(token, atMs, signal) {
+      const outcome = await item.update('Noting a check in', passing(token, atMs), signal)
+      if (outcome.kind === 'unknown') throw outcome.failure
+    },
     async release(token, signal) {
       const outcome = await item.update('Releasing', releaseOf(token), signal)
       if (outcome.kind === 'unknown') throw outcome.failure
@@ -51,9 +56,9 @@ type LeaseItem = ReturnType<typeof leaseItem>
  */
 async function acquire(item: LeaseItem, runId: string, signal: AbortSignal): Promise<LeaseOutcome> {
   const taken = await item.update('Taking', taking(runId, item.now(), item.expiry()), signal)
-  if (taken.kind === 'updated') return { kind: 'held', token: tokenOf(taken.item) }
+  if (taken.kind === 'updated') return heldBy(taken.item)
   const kept = await item.update('Keeping', keeping(runId, item.expiry()), signal)
-  if (kept.kind === 'updated') return { kind: 'held', token: tokenOf(kept.item) }
+  if (kept.kind === 'updated') return heldBy(kept.item)
   if (kept.kind === 'unknown') throw kept.failure
   const stored = await item.read(signal)
   const holder = stored?.['holder']?.S
@@ -88,6 +93,12 @@ const renewal = (token: number, expiresAt: number): Change => ({
   values: { ':token': number(token), ':expiresAt': number(expiresAt) },
 })
 
+const passing = (token: number, atMs: number): Change => ({
+  UpdateExpression: 'SET #lastPassAt = :at, #lastPassBy = #holder',
+  ConditionExpression: '#token = :token AND attribute_exists(#holder)',
+  values: { ':token': number(token), ':at': number(atMs) },
+})
+
 const releaseOf = (token: number): Change => ({
   UpdateExpression: 'SET #lastHolder = #holder REMOVE #holder, #expiresAt',
   ConditionExpression: '#token = :token AND attribute_exists(#holder)',
@@ -95,6 +106,13 @@ const releaseOf = (token: number): Change => ({
 })
 
 const number = (n: number) => ({ N: String(n) })
+
+const heldBy = (item: Item): LeaseOutcome => ({ kind: 'held', token: tokenOf(item), lastPass: lastPassOf(item) })
+
+function lastPassOf(item: Item): LastPass | null {
+  const [at, runId] = [item['lastPassAt']?.N, item['lastPassBy']?.S]
+  return at === undefined || runId === undefined ? null : { atMs: Number(at), runId }
+}
 
 function tokenOf(item: Item): number {
   const token = Number(item['token']?.N)

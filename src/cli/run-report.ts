@@ -53,6 +53,8 @@ function textReport({ queryName, options }: ReportOptions): RunReport {
       switch (event.kind) {
         case 'started':
           return line(`query ${queryName}  run ${event.runId}`)
+        case 'warning':
+          return warn(event.text)
         case 'resumed': {
           line(`resumed from ${event.offsets}`)
           const notice = unusedStart(options, event.offsets)
@@ -70,6 +72,11 @@ function textReport({ queryName, options }: ReportOptions): RunReport {
           return bar.step()
         case 'redo':
           return warn(`batch ${event.batchId}: ${event.reason}; its tasks run again`)
+        case 'delayed':
+          return line(
+            `waiting  ${count.format(event.pending)} new offsets are fewer than minOffsetsPerTrigger; ` +
+              `they are read from ${new Date(event.untilMs).toISOString()} on at the latest`
+          )
         case 'fallingBehind':
           return warn(
             `batch ${event.batchId} took ${event.tookMs} ms, longer than the trigger interval of ${event.intervalMs} ms`

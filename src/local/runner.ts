@@ -9,20 +9,23 @@ import type { BatchContext, Run } from '../context.ts'
 import { SluiceError } from '../errors.ts'
 import type { Clock } from '../ports.ts'
 import type { StreamingQueryProgress } from '../progress.ts'
-import { nextBoundary } from '../trigger.ts'
+import { nextBoundary, triggerWarnings } from '../trigger.ts'
 import type { Trigger } from '../trigger.ts'
 
 export type RunEvent =
   | { readonly kind: 'started'; readonly runId: string }
+  | { readonly kind: 'warning'; readonly text: string }
   /** Where the log put the start of a run, so that starting options were not used (S3). */
   | { readonly kind: 'resumed'; readonly offsets: string }
   | { readonly kind: 'planned'; readonly batchId: number; readonly tasks: number; readonly replay: boolean }
   | { readonly kind: 'task'; readonly batchId: number; readonly task: number; readonly outcome: TaskOutcome }
   | { readonly kind: 'redo'; readonly batchId: number; readonly reason: string }
   | { readonly kind: 'progress'; readonly progress: StreamingQueryProgress; readonly warnings: readonly string[] }
+  /** Fewer new offsets than minOffsetsPerTrigger: told at the first of several checks. */
+  | { readonly kind: 'delayed'; readonly pending: bigint; readonly untilMs: number }
   | { readonly kind: 'fallingBehind'; readonly batchId: number; readonly intervalMs: number; readonly tookMs: number }
 
-/** finished: an AvailableNow run reached its end. busy: another run holds the query. */
+/** finished: the run was bounded and is at its end. busy: another run holds the query. */
 export type RunResult = { readonly kind: 'finished' } | { readonly kind: 'busy'; readonly holder: string }
 
 export interface RunRequest {
@@ -40,21 +43,32 @@ const IDLE_MS = 100
 export async function runQuery(context: BatchContext, request: RunRequest, signal: AbortSignal): Promise<RunResult> {
   const { trigger, onEvent, runId } = request
   const intervalMs = trigger.kind === 'processingTime' ? trigger.intervalMs : 0
-  const run: LocalRun = { runId, availableNow: trigger.kind === 'availableNow', token: 'unknown', isAnnounced: false }
+  const run: LocalRun = {
+    runId,
+    availableNow: trigger.kind === 'availableNow',
+    once: trigger.kind === 'once',
+    byHand: true,
+    token: 'unknown',
+    isAnnounced: false,
+  }
+  let isDelayed = false
   onEvent({ kind: 'started', runId })
+  for (const text of triggerWarnings(trigger, context.options)) onEvent({ kind: 'warning', text })
   try {
     for (;;) {
       const triggerMs = context.clock.now()
       const result = await runTrigger(context, run, request, signal)
       if (result.kind === 'busy') return result
-      if (result.kind === 'noNewData' && run.availableNow) return { kind: 'finished' }
+      if (result.kind === 'delayed' && !isDelayed) onEvent(result)
+      isDelayed = result.kind === 'delayed'
+      if (run.once || (result.kind !== 'done' && run.availableNow)) return { kind: 'finished' }
       if (intervalMs > 0) {
         const tookMs = context.clock.now() - triggerMs
         if (result.kind === 'done' && tookMs > intervalMs)
           onEvent({ kind: 'fallingBehind', batchId: result.batchId, intervalMs, tookMs })
         // The next boundary after this trigger's start; missed ones are not made up (E6).
         await waitTill(nextBoundary(triggerMs, intervalMs), context.clock, signal)
-      } else if (result.kind === 'noNewData') await pause(IDLE_MS, signal)
+      } else if (result.kind !== 'done') await pause(IDLE_MS, signal)
     }
   } finally {
     await giveLeaseBack(context, run)
@@ -72,6 +86,7 @@ type Handed = Extract<PlanOutcome, { kind: 'planned' | 'replay' }>
 type TriggerResult =
   | { readonly kind: 'done'; readonly batchId: number }
   | { readonly kind: 'noNewData' }
+  | Extract<RunEvent, { kind: 'delayed' }>
   | { readonly kind: 'busy'; readonly holder: string }
 
 /** One trigger: plans a batch, or takes up an unfinished one, and works on it until it is committed. */
@@ -89,6 +104,7 @@ async function runTrigger(
     if (!run.isAnnounced && plan.resumedFrom !== null) request.onEvent({ kind: 'resumed', offsets: plan.resumedFrom })
     run.isAnnounced = true
     if (plan.kind === 'noNewData') return { kind: 'noNewData' }
+    if (plan.kind === 'delayed') return { ...plan.delay, kind: 'delayed' }
     if (first?.batchId !== plan.batchId) first = plan
     // Handing out the rest of a batch is no replay of it, and its time is that of all passes.
     const batch = { ...plan, kind: first.kind, triggerMs: first.triggerMs }

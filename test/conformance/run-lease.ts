@@ -54,9 +54,9 @@ export function runLeaseConformance(name: string, start: () => Promise<LeaseStor
       const { lease, open, time } = fresh()
       const token = tokenOf(await lease.acquire('run-a', going))
       time.now += ttlMs / 2
-      expect(await open().acquire('run-a', going)).toEqual({ kind: 'held', token })
+      expect(await open().acquire('run-a', going)).toEqual({ kind: 'held', token, lastPass: null })
       time.now += ttlMs * 3
-      expect(await open().acquire('run-a', going)).toEqual({ kind: 'held', token })
+      expect(await open().acquire('run-a', going)).toEqual({ kind: 'held', token, lastPass: null })
       expect(await open().acquire('run-b', going)).toMatchObject({ kind: 'busy', expiresAt: time.now + ttlMs })
     })
 
@@ -109,6 +109,31 @@ export function runLeaseConformance(name: string, start: () => Promise<LeaseStor
       expect(tokens).toEqual([...new Set(tokens)].toSorted((a, b) => a - b))
     })
 
+    it('keeps the last check that passed over releases and expiries, with the run that made it', async () => {
+      const { lease, open, time } = fresh()
+      const first = tokenOf(await lease.acquire('run-a', going))
+      await open().passed(first, 5000, going)
+      expect(await open().acquire('run-a', going)).toMatchObject({ lastPass: { atMs: 5000, runId: 'run-a' } })
+      await lease.release(first, going)
+      const second = await open().acquire('run-b', going)
+      expect(second).toEqual({ kind: 'held', token: first + 1, lastPass: { atMs: 5000, runId: 'run-a' } })
+      await lease.passed(tokenOf(second), 7000, going)
+      time.now += ttlMs
+      expect(await open().acquire('run-c', going)).toMatchObject({ lastPass: { atMs: 7000, runId: 'run-b' } })
+    })
+
+    it('P19 takes no passed check from an old holder, nor after the release', async () => {
+      const { lease, open, time } = fresh()
+      const old = tokenOf(await lease.acquire('run-a', going))
+      time.now += ttlMs
+      const token = tokenOf(await open().acquire('run-b', going))
+      await lease.passed(old, 5000, going)
+      expect(await open().acquire('run-b', going)).toMatchObject({ lastPass: null })
+      await open().release(token, going)
+      await lease.passed(token, 6000, going)
+      expect(await open().acquire('run-b', going)).toMatchObject({ lastPass: null })
+    })
+
     it('goes to one of 10 racing runs', async () => {
       const { open } = fresh()
       const outcomes = await Promise.all(Array.from({ length: 10 }, (_, i) => open().acquire(`run-${i}`, going)))
@@ -135,7 +160,12 @@ export function runLeaseConformance(name: string, start: () => Promise<LeaseStor
       const { lease, open } = fresh()
       const token = tokenOf(await lease.acquire('run-a', going))
       const fired = AbortSignal.abort()
-      const calls = [lease.acquire('run-b', fired), lease.renew(token, fired), lease.release(token, fired)]
+      const calls = [
+        lease.acquire('run-b', fired),
+        lease.renew(token, fired),
+        lease.passed(token, 5000, fired),
+        lease.release(token, fired),
+      ]
       for (const outcome of await Promise.allSettled(calls))
         expect(outcome).toMatchObject({ status: 'rejected', reason: { name: 'ABORTED' } })
       expect(await open().acquire('run-b', going)).toMatchObject({ kind: 'busy', holder: 'run-a' })

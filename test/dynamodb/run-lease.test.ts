@@ -27,7 +27,7 @@ describe('lost answers', () => {
     const query = newQuery()
     const client = db.newClient()
     injectFault(client, { command: 'UpdateItemCommand', when: 'after', nth: 1 })
-    expect(await leaseOf(query, client).acquire('run-a', going)).toEqual({ kind: 'held', token: 1 })
+    expect(await leaseOf(query, client).acquire('run-a', going)).toEqual({ kind: 'held', token: 1, lastPass: null })
     expect(await leaseOf(query).acquire('run-b', going)).toMatchObject({ kind: 'busy', holder: 'run-a' })
   })
 
@@ -35,7 +35,7 @@ describe('lost answers', () => {
     const query = newQuery()
     const client = db.newClient({ maxAttempts: 1 })
     injectFault(client, { command: 'UpdateItemCommand', when: 'after', nth: 1 })
-    expect(await leaseOf(query, client).acquire('run-a', going)).toEqual({ kind: 'held', token: 1 })
+    expect(await leaseOf(query, client).acquire('run-a', going)).toEqual({ kind: 'held', token: 1, lastPass: null })
   })
 
   it('B36 is busy where the other run has it, also after a lost answer', async () => {
@@ -63,7 +63,7 @@ describe('lost answers', () => {
     const another = db.newClient()
     injectFault(another, { command: 'UpdateItemCommand', when: 'after', nth: 1 })
     await leaseOf(query, another).release(1, going)
-    expect(await leaseOf(query).acquire('run-b', going)).toEqual({ kind: 'held', token: 2 })
+    expect(await leaseOf(query).acquire('run-b', going)).toEqual({ kind: 'held', token: 2, lastPass: null })
   })
 
   it('says so when a renewal or release got no answer at all', async () => {
@@ -72,6 +72,7 @@ describe('lost answers', () => {
     const client = db.newClient({ maxAttempts: 1 })
     injectFault(client, { command: 'UpdateItemCommand', when: 'before' })
     await expect(leaseOf(query, client).renew(1, going)).rejects.toMatchObject({ name: 'LOG_STORE_UNREACHABLE' })
+    await expect(leaseOf(query, client).passed(1, 4000, going)).rejects.toMatchObject({ name: 'LOG_STORE_UNREACHABLE' })
     await expect(leaseOf(query, client).release(1, going)).rejects.toMatchObject({ name: 'LOG_STORE_UNREACHABLE' })
   })
 })
@@ -88,7 +89,23 @@ describe('the item', () => {
     })
     await leaseOf(query).release(1, going)
     expect(await itemOf(query)).toEqual({ ...leaseKey(query), lastHolder: { S: 'run-a' }, token: { N: '1' } })
-    expect(await leaseOf(query).acquire('run-b', going)).toEqual({ kind: 'held', token: 2 })
+    expect(await leaseOf(query).acquire('run-b', going)).toEqual({ kind: 'held', token: 2, lastPass: null })
+  })
+
+  it('holds the last check that passed, whoever takes the lease next', async () => {
+    const query = newQuery()
+    await leaseOf(query).acquire('run-a', going)
+    await leaseOf(query).passed(1, 4000, going)
+    await leaseOf(query).release(1, going)
+    const lastPass = { lastPassAt: { N: '4000' }, lastPassBy: { S: 'run-a' } }
+    expect(await itemOf(query)).toEqual({
+      ...leaseKey(query),
+      lastHolder: { S: 'run-a' },
+      token: { N: '1' },
+      ...lastPass,
+    })
+    await leaseOf(query).acquire('run-b', going)
+    expect(await itemOf(query)).toMatchObject({ holder: { S: 'run-b' }, ...lastPass })
   })
 
   it('names the last holder where it was released between the attempt and the look', async () => {

@@ -73,6 +73,7 @@ const faultyLog = (log: MetadataLog, hook: EffectHook): MetadataLog => ({
 const faultyLease = (lease: RunLease, hook: EffectHook): RunLease => ({
   acquire: (runId, signal) => around('lease.acquire', hook, () => lease.acquire(runId, signal)),
   renew: (token, signal) => around('lease.renew', hook, () => lease.renew(token, signal)),
+  passed: (token, atMs, signal) => around('lease.passed', hook, () => lease.passed(token, atMs, signal)),
   release: (token, signal) => around('lease.release', hook, () => lease.release(token, signal)),
 })
 

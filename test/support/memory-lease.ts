@@ -1,14 +1,15 @@
 /** The runs' lease in memory; a store outlives its leases as a table outlives processes. */
 import { SluiceError } from '../../src/errors.ts'
-import type { Clock, RunLease } from '../../src/ports.ts'
+import type { Clock, LastPass, RunLease } from '../../src/ports.ts'
 
 export interface MemoryLeaseStore {
   holder: string | null
   token: number
   expiresAt: number
+  lastPass: LastPass | null
 }
 
-export const memoryLeaseStore = (): MemoryLeaseStore => ({ holder: null, token: 0, expiresAt: 0 })
+export const memoryLeaseStore = (): MemoryLeaseStore => ({ holder: null, token: 0, expiresAt: 0, lastPass: null })
 
 /** Called around every operation. What `before` throws happens instead of it; what `after` throws hides its answer. */
 export interface LeaseHooks {
@@ -44,13 +45,17 @@ export function memoryLease(options: MemoryLeaseOptions = {}): RunLease {
         if (store.holder !== runId) store.token++
         store.holder = runId
         store.expiresAt = clock.now() + ttlMs
-        return { kind: 'held', token: store.token } as const
+        return { kind: 'held', token: store.token, lastPass: store.lastPass } as const
       }),
     renew: (token, signal) =>
       run('renew', signal, () => {
         if (!isHeldUnder(token)) return false
         store.expiresAt = clock.now() + ttlMs
         return true
+      }),
+    passed: (token, atMs, signal) =>
+      run('passed', signal, () => {
+        if (store.holder !== null && store.token === token) store.lastPass = { atMs, runId: store.holder }
       }),
     release: (token, signal) =>
       run('release', signal, () => {
