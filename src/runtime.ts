@@ -40,11 +40,14 @@ export interface Environment {
 
 export const systemClock: Clock = { now: () => Date.now() }
 
-/** The options of a query, `{{env:NAME}}` resolved from this process; also those of the client, before anything is opened. */
+/**
+ * The options of a query, `{{env:NAME}}` resolved from this process. Those of the client are checked too, before anything is
+ * opened, and what they have to say comes with the other warnings.
+ */
 export function optionsOf(query: Query): SourceOptions {
   const options = parseOptions({ ...query.source.options }, (name) => process.env[name])
-  connectionSettings(options.kafka, options.clientId)
-  return options
+  const { notices } = connectionSettings(options.kafka, options.clientId)
+  return { ...options, warnings: [...options.warnings, ...notices] }
 }
 
 /** Opens a query over a table that exists; a query that the table does not know begins there. */

@@ -2,11 +2,11 @@
  * The `kafka.*` options of a query, under the names of Kafka's Java consumer, as settings of our client
  * (spark-semantics 9). Every key is used, accepted without a counterpart, or refused by name.
  */
-import { X509Certificate } from 'node:crypto'
 import type { ConnectionOptions } from 'node:tls'
 import { SluiceError } from '../errors.ts'
 import { JaasSyntaxError, parseJaas, type JaasConfig } from './jaas.ts'
 import { judgeKafkaOption } from './kafka-options.ts'
+import { tlsSettings } from './tls-settings.ts'
 
 export interface BrokerAddress {
   readonly host: string
@@ -36,6 +36,8 @@ export interface ConnectionSettings {
   readonly fetchBytes: number
   /** Milliseconds that a broker without data may wait. */
   readonly fetchMaxWaitMs: number
+  /** For the user: what was given and has no effect. */
+  readonly notices: readonly string[]
   /** Takes secrets out of a text that came from elsewhere. */
   redact(text: string): string
 }
@@ -54,8 +56,9 @@ export function connectionSettings(
   kafka: Readonly<Record<string, string>>,
   defaultClientId: string
 ): ConnectionSettings {
-  for (const name of Object.keys(kafka)) judgeKafkaOption(name)
+  const notices = Object.keys(kafka).flatMap((name) => judgeKafkaOption(name) ?? [])
   const { useTls, useSasl } = securityProtocol(kafka)
+  notices.push(...unusedSecurity(kafka, { useTls, useSasl }))
   const sasl = useSasl ? saslSettings(kafka) : null
   const partitionBytes = wholeNumber(kafka, 'max.partition.fetch.bytes', DEFAULT_PARTITION_BYTES, 0)
   const fetchMaxBytes = wholeNumber(kafka, 'fetch.max.bytes', DEFAULT_FETCH_MAX_BYTES, 0)
@@ -68,6 +71,7 @@ export function connectionSettings(
     requestTimeoutMs: wholeNumber(kafka, 'request.timeout.ms', 30_000, 1),
     fetchBytes: Math.max(1, Math.min(partitionBytes, fetchMaxBytes)),
     fetchMaxWaitMs: wholeNumber(kafka, 'fetch.max.wait.ms', 500, 0),
+    notices,
     redact: redactor(sasl),
   }
 }
@@ -100,6 +104,18 @@ function securityProtocol(kafka: Readonly<Record<string, string>>): { useTls: bo
       reason: `'${protocol}' is not one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL`,
     })
   return { useTls: protocol.endsWith('SSL'), useSasl: protocol.startsWith('SASL_') }
+}
+
+/** A store or a login that the protocol leaves out is most likely a forgotten protocol. */
+function unusedSecurity(
+  kafka: Readonly<Record<string, string>>,
+  { useTls, useSasl }: { useTls: boolean; useSasl: boolean }
+): string[] {
+  const unused = Object.keys(kafka).filter(
+    (name) => (name.startsWith('ssl.') && !useTls) || (name.startsWith('sasl.') && !useSasl)
+  )
+  const protocol = kafka['security.protocol'] ?? 'PLAINTEXT, as it is not set'
+  return unused.map((name) => `Option 'kafka.${name}' has no effect: kafka.security.protocol is ${protocol}.`)
 }
 
 const loginModules: Readonly<Record<SaslMechanism, string>> = {
@@ -150,48 +166,6 @@ function jaasOf(text: string | undefined, option: string): JaasConfig {
     if (!(e instanceof JaasSyntaxError)) throw e
     throw new SluiceError('OPTION_INVALID', { option, reason: e.message })
   }
-}
-
-function tlsSettings(kafka: Readonly<Record<string, string>>): ConnectionOptions {
-  const trusted = kafka['ssl.truststore.certificates']
-  const algorithm = (kafka['ssl.endpoint.identification.algorithm'] ?? 'https').trim().toLowerCase()
-  if (algorithm !== 'https' && algorithm !== '')
-    throw new SluiceError('OPTION_INVALID', {
-      option: 'kafka.ssl.endpoint.identification.algorithm',
-      reason: `'${algorithm}' is neither 'https' nor empty (no check of the host name)`,
-    })
-  const store = (kafka['ssl.truststore.type'] ?? 'PEM').trim().toUpperCase()
-  if (store !== 'PEM')
-    throw new SluiceError('OPTION_NOT_SUPPORTED', {
-      option: 'ssl.truststore.type',
-      reason: `${store} stores are not read; give the certificates as PEM text in kafka.ssl.truststore.certificates`,
-    })
-  return {
-    minVersion: 'TLSv1.2',
-    ...(trusted === undefined ? {} : { ca: certificatesOf(trusted) }),
-    ...(algorithm === '' ? { checkServerIdentity: () => undefined } : {}),
-  }
-}
-
-/** PEM blocks with their line breaks restored: configuration files and environments often lose them. */
-function certificatesOf(text: string): string[] {
-  const option = 'kafka.ssl.truststore.certificates'
-  const blocks = [
-    ...text.replaceAll('\\n', '\n').matchAll(/-----BEGIN CERTIFICATE-----([\s\S]+?)-----END CERTIFICATE-----/g),
-  ].map(([, body = '']) => {
-    const lines = body.replaceAll(/\s+/g, '').match(/.{1,64}/g) ?? []
-    return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
-  })
-  if (blocks.length === 0)
-    throw new SluiceError('OPTION_INVALID', { option, reason: 'it holds no PEM certificate (BEGIN CERTIFICATE)' })
-  for (const [index, block] of blocks.entries()) {
-    try {
-      void new X509Certificate(block)
-    } catch {
-      throw new SluiceError('OPTION_INVALID', { option, reason: `certificate ${index + 1} in it cannot be read` })
-    }
-  }
-  return blocks
 }
 
 function wholeNumber(kafka: Readonly<Record<string, string>>, name: string, preset: number, least: number): number {

@@ -1,10 +1,17 @@
 import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import { inspect } from 'node:util'
-import { describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { addressText, connectionSettings } from '../../src/kafka/connection-settings.ts'
+import { SluiceError } from '../../src/errors.ts'
 import type { ConnectionSettings } from '../../src/kafka/connection-settings.ts'
+import { judgeKafkaOption, kafkaOptionRows } from '../../src/kafka/kafka-options.ts'
+import { makeClientCertificate, type ClientCertificate } from '../support/client-certificate.ts'
+import { kafkaOptionsTable } from '../support/readme-tables.ts'
 import { refusal } from '../support/wire-batches.ts'
+import consumerConfig from './consumer-config.json' with { type: 'json' }
 
 const settings = (kafka: Record<string, string> = {}): ConnectionSettings =>
   connectionSettings({ 'bootstrap.servers': 'a:9092', ...kafka }, 'sluice')
@@ -88,7 +95,8 @@ describe('security', () => {
     [{ ...sasl, 'sasl.jaas.config': 'PlainLoginModule' }, 'OPTION_INVALID', 'kafka.sasl.jaas.config'],
     [{ 'ssl.truststore.location': '/x.jks' }, 'OPTION_NOT_SUPPORTED', 'ssl.truststore.certificates'],
     [{ ...sasl, 'ssl.truststore.type': 'PKCS12' }, 'OPTION_NOT_SUPPORTED', 'PKCS12'],
-    [{ 'ssl.keystore.key': 'x' }, 'OPTION_NOT_SUPPORTED', 'ssl.keystore.key'],
+    [{ 'ssl.keystore.location': '/x.p12' }, 'OPTION_NOT_SUPPORTED', 'ssl.keystore.certificate.chain'],
+    [{ ...sasl, 'ssl.keystore.type': 'JKS' }, 'OPTION_NOT_SUPPORTED', 'JKS stores are not read'],
     [{ 'ssl.protocol': 'TLSv1.3' }, 'OPTION_NOT_SUPPORTED', 'ssl.protocol'],
     [{ 'ssl.engine.factory.class': 'X' }, 'OPTION_NOT_SUPPORTED', 'Java TLS'],
     [{ 'sasl.login.class': 'X' }, 'OPTION_NOT_SUPPORTED', 'sasl.login.class'],
@@ -140,9 +148,98 @@ describe('security', () => {
   })
 })
 
+describe("a client's certificate", () => {
+  const [chain, key, password] = ['ssl.keystore.certificate.chain', 'ssl.keystore.key', 'ssl.key.password'] as const
+  const tls = { 'security.protocol': 'SSL' }
+  let own: ClientCertificate
+  let other: ClientCertificate
+  beforeAll(async () => {
+    const made = ['one', 'two'].map((name) => makeClientCertificate(name, 'key-secret'))
+    ;[own, other] = (await Promise.all(made)) as [ClientCertificate, ClientCertificate]
+  })
+
+  test('is PEM text with its key, plain or encrypted, with or without line breaks', () => {
+    for (const given of [
+      { [chain]: own.certificate, [key]: own.key },
+      { [chain]: own.certificate, [key]: own.encryptedKey, [password]: 'key-secret' },
+      { [chain]: own.certificate.replaceAll('\n', ' '), [key]: own.key.replaceAll('\n', '\\n') },
+    ])
+      expect(settings({ ...tls, ...given, 'ssl.keystore.type': 'pem' }).tls?.secureContext).toBeDefined()
+  })
+
+  test('is refused where a part is missing or wrong, without a word of the key', () => {
+    const whole = { ...tls, [chain]: own.certificate, [key]: own.encryptedKey }
+    for (const [kafka, condition, words] of [
+      [{ ...tls, [chain]: own.certificate }, 'OPTION_CONFLICT', 'its chain and its key'],
+      [{ ...tls, [key]: own.key }, 'OPTION_CONFLICT', 'its chain and its key'],
+      [{ ...tls, [password]: 'key-secret' }, 'OPTION_CONFLICT', 'its chain and its key'],
+      [whole, 'OPTION_INVALID', 'with no kafka.ssl.key.password'],
+      [{ ...whole, [password]: 'wrong-secret' }, 'OPTION_INVALID', 'with this kafka.ssl.key.password'],
+      [{ ...whole, [key]: 'wrong-secret' }, 'OPTION_INVALID', 'BEGIN PRIVATE KEY'],
+      [{ ...whole, [key]: own.key.replace('MI', 'XX') }, 'OPTION_INVALID', 'cannot be read'],
+      [{ ...whole, [key]: other.key }, 'OPTION_CONFLICT', 'not that of the first certificate'],
+      [{ ...whole, [chain]: own.key, [key]: own.key }, 'OPTION_INVALID', 'BEGIN CERTIFICATE'],
+    ] as const) {
+      const error = refused(kafka)
+      expect([error.name, error.message]).toEqual([condition, expect.stringContaining(words)])
+      for (const secret of ['secret', ...own.key.split('\n').slice(1, 3)]) expect(error.message).not.toContain(secret)
+    }
+  })
+
+  test('leaves no key in printed settings, B58', () => {
+    const found = settings({ ...tls, [chain]: own.certificate, [key]: own.encryptedKey, [password]: 'key-secret' })
+    for (const text of [inspect(found, { depth: 10, showHidden: true }), JSON.stringify(found)]) {
+      expect(text).not.toContain('key-secret')
+      expect(text).not.toContain(own.key.split('\n')[1])
+    }
+  })
+})
+
 describe('names', () => {
-  test('of Kafka that have no counterpart are accepted', () => {
-    expect(() => settings({ 'max.poll.records': '1', 'metadata.max.age.ms': '1', 'check.crcs': 'true' })).not.toThrow()
+  const javaNames = [...consumerConfig['3.9.2'], ...consumerConfig['addedBy4.4.0']]
+  const tableNames = kafkaOptionRows.flatMap((row) => row.names)
+  const isPrefixOf = (pattern: string, name: string): boolean =>
+    pattern.endsWith('*') && name.startsWith(pattern.slice(0, -1))
+
+  /** What becomes of a name, without a value. */
+  function judged(name: string): string {
+    try {
+      const notice = judgeKafkaOption(name)
+      return notice === null ? 'used' : notice.replace(/^(Option 'kafka\.[\w.]+' has no effect): .{9,}\.$/, '$1')
+    } catch (error) {
+      return error instanceof SluiceError ? error.name : String(error)
+    }
+  }
+
+  test('of the Java consumer are each used, without effect by a notice, or refused with a reason', () => {
+    const expected = javaNames.map((name) => {
+      const row =
+        kafkaOptionRows.find(({ names }) => names.includes(name)) ??
+        kafkaOptionRows.find(({ names }) => names.some((n) => isPrefixOf(n, name)))
+      if (row?.verdict === 'no effect') return `Option 'kafka.${name}' has no effect`
+      return row?.verdict === 'refused' ? 'OPTION_NOT_SUPPORTED' : (row?.verdict ?? 'in no row')
+    })
+    expect(javaNames.map(judged)).toEqual(expected)
+  })
+
+  test('of the table are names of the Java consumer, each once', () => {
+    expect(new Set(tableNames).size).toBe(tableNames.length)
+    expect(tableNames.filter((n) => !javaNames.some((name) => n === name || isPrefixOf(n, name)))).toEqual([])
+  })
+
+  test('that are used without their protocol are told', () => {
+    const given = { 'ssl.truststore.certificates': 'x', 'sasl.mechanism': 'PLAIN', 'fetch.min.bytes': '1' }
+    expect(settings(given).notices).toEqual([
+      "Option 'kafka.fetch.min.bytes' has no effect: a range never waits for data beyond its end.",
+      "Option 'kafka.ssl.truststore.certificates' has no effect: kafka.security.protocol is PLAINTEXT, as it is not set.",
+      "Option 'kafka.sasl.mechanism' has no effect: kafka.security.protocol is PLAINTEXT, as it is not set.",
+    ])
+    expect(settings(sasl).notices).toEqual([])
+  })
+
+  test('of the table are in README, row by row', () => {
+    const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')
+    expect(readme).toContain(kafkaOptionsTable())
   })
 
   test.each([
