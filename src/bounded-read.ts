@@ -188,15 +188,16 @@ function handover<T>(): Handover<T> {
       return promise
     },
     async *taken() {
-      while (!isClosed) {
+      for (;;) {
         const next = offered.shift()
-        if (next === undefined) {
+        if (next !== undefined) {
+          next.taken() // the giver reads on while this value is worked on
+          yield next.value
+        } else if (isClosed) return
+        else {
           wake = Promise.withResolvers()
           await wake.promise
-          continue
         }
-        next.taken() // the giver reads on while this value is worked on
-        yield next.value
       }
     },
     close,
