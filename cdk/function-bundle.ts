@@ -39,10 +39,10 @@ export function installedArchitecture(): Architecture {
 export function assertCodecs(architecture: Architecture): void {
   const missing = codecPackages(architecture).filter((codec) => !isInstalled(codec))
   if (missing.length === 0) return
-  const versions = missing.map(({ name, of }) => `${name}@${require(`${of}/package.json`).version}`)
+  const { dependencies } = require('../package.json') as { readonly dependencies: Readonly<Record<string, string>> }
   throw new Error(
-    `MicroBatchQuery: the functions run on Linux ${architecture.name}, whose native codecs are not installed here. ` +
-      `Install them beside this machine's own: npm install --no-save --force ${versions.join(' ')}`
+    `MicroBatchQuery: the functions run on Linux ${architecture.name}, whose native codecs are not installed here. Install them ` +
+      `beside this machine's own: npm install --no-save --force ${missing.map(({ name, of }) => `${name}@${dependencies[of]}`).join(' ')}`
   )
 }
 

@@ -1,5 +1,5 @@
 /** Planner, worker and committer: one bundle, one role and one log group each. */
-import { Duration } from 'aws-cdk-lib'
+import { Duration, RemovalPolicy } from 'aws-cdk-lib'
 import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb'
 import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2'
 import { ManagedPolicy, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam'
@@ -55,7 +55,10 @@ function createFunction(
   machine: { readonly memorySize: number } & FunctionSettings['network']
 ): NodejsFunction {
   const place = new Construct(scope, name.charAt(0).toUpperCase() + name.slice(1))
-  const logGroup = new LogGroup(place, 'Logs', { retention: RetentionDays.ONE_MONTH })
+  const logGroup = new LogGroup(place, 'Logs', {
+    retention: RetentionDays.ONE_MONTH,
+    removalPolicy: RemovalPolicy.DESTROY,
+  })
   const role = new Role(place, 'Role', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') })
   logGroup.grantWrite(role)
   if (machine.vpc !== undefined)
