@@ -125,8 +125,8 @@ describe('the edges of the limit', () => {
         given.forEach((size, p) =>
           expect(steps[p]).toSatisfy((s: bigint) => (size > 0n ? s >= 1n && s <= size : s === size))
         )
-        const capped = steps.filter((step) => step > 1n).reduce((sum, step) => sum + step, 0n)
-        expect(capped <= limit).toBe(true)
+        const shared = steps.filter((step) => step > 1n).reduce((sum, step) => sum + step, 0n)
+        expect(shared <= limit).toBe(true)
       })
     )
   })
@@ -284,7 +284,7 @@ describe('a cap in bytes', () => {
     ], // offsets without a record count as well
     [5n, [{ offsets: 10n, bytes: 1000n }], 1n], // never nothing
     [MAX_INT64, [{ offsets: 10n, bytes: 1n }], MAX_INT64],
-  ])('%d bytes after %j are %d offsets', (maxBytes, recent, cap) => {
+  ])('%d bytes after %o are %d offsets', (maxBytes, recent, cap) => {
     expect(offsetsWithin(maxBytes, recent)).toBe(cap)
   })
 

@@ -10,7 +10,8 @@ import { runToEnd, TTL_MS, world } from './support/world.ts'
 import type { World } from './support/world.ts'
 
 function smallWorld(): World {
-  const small = world({ t: [5, 3], u: [4] }, { maxOffsetsPerTrigger: 6, 'sluice.minBatchesToRetain': 1 })
+  const options = { minOffsetsPerTrigger: 1, maxOffsetsPerTrigger: 6, 'sluice.minBatchesToRetain': 1 }
+  const small = world({ t: [5, 3], u: [4] }, options)
   small.clock.stepMs = 86_400_000 // so that retention has something to remove
   return small
 }
@@ -46,6 +47,7 @@ describe('effects 1 to 5 and the side effects', () => {
       'log.remove reports/0/n/n',
       'lease.acquire',
       'lease.renew',
+      'lease.passed',
       'lease.release',
       'sink.maintain',
     ])

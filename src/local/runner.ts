@@ -104,7 +104,10 @@ async function runTrigger(
     if (!run.isAnnounced && plan.resumedFrom !== null) request.onEvent({ kind: 'resumed', offsets: plan.resumedFrom })
     run.isAnnounced = true
     if (plan.kind === 'noNewData') return { kind: 'noNewData' }
-    if (plan.kind === 'delayed') return { ...plan.delay, kind: 'delayed' }
+    if (plan.kind === 'delayed') {
+      const { pending, untilMs } = plan.delay
+      return { kind: 'delayed', pending, untilMs }
+    }
     if (first?.batchId !== plan.batchId) first = plan
     // Handing out the rest of a batch is no replay of it, and its time is that of all passes.
     const batch = { ...plan, kind: first.kind, triggerMs: first.triggerMs }
