@@ -18,7 +18,7 @@ import type { Setting } from '../support/synthesized-query.ts'
 let standard: Setting
 beforeAll(() => {
   standard = synthesized()
-})
+}, 60_000) // the first synthesis of a process loads the library
 
 describe('without a prop beside the entry', () => {
   it('the table has the keys of the logs, no time to live, one region, and stays when the stack goes (P8)', () => {
