@@ -1,42 +1,17 @@
 /** What a trigger takes: minimum and delay, Trigger.once, the frozen end of AvailableNow, caps in bytes. In memory. */
 import { describe, expect, it } from 'vitest'
-import { commitBatch, planBatch, processRange } from '../src/batch.ts'
 import type { BatchContext, Run } from '../src/context.ts'
 import { SluiceError } from '../src/errors.ts'
 import { runQuery } from '../src/local/runner.ts'
 import type { RunEvent } from '../src/local/runner.ts'
-import { decodeOffsets } from '../src/log.ts'
-import { entriesOf, offsetAt } from '../src/offsets.ts'
 import { Trigger } from '../src/trigger.ts'
 import { append, createTopic, recordsIn } from './support/fake-kafka.ts'
 import { rowsOf } from './support/memory-sink.ts'
+import { byHand, once, oneTrigger as trigger, tick } from './support/one-trigger.ts'
 import { newRun, runToEnd, TTL_MS, world } from './support/world.ts'
 import type { World } from './support/world.ts'
 
 const signal = new AbortController().signal
-
-/** One trigger, to its commit: offsets that each partition moved by, or why there was no batch. */
-async function trigger(context: BatchContext, run: Run): Promise<number[] | string> {
-  const plan = await planBatch(context, run, signal)
-  if (plan.kind === 'busy') return 'busy'
-  const message = { runId: run.runId, token: plan.token }
-  if (plan.kind !== 'planned' && plan.kind !== 'replay') {
-    await context.lease.release(plan.token, signal)
-    return plan.kind
-  }
-  const batch = { ...message, batchId: plan.batchId }
-  for (const task of plan.tasks) await processRange(context, { ...batch, task }, signal)
-  await commitBatch(context, { ...batch, triggerMs: plan.triggerMs, replay: plan.kind === 'replay' }, signal)
-  await context.lease.release(plan.token, signal)
-  const text = await context.log.get({ log: 'offsets', id: plan.batchId }, signal)
-  const { start, end } = decodeOffsets(plan.batchId, text ?? '')
-  return entriesOf(end).map((e) => Number(e.offset - (offsetAt(start, e) ?? 0n)))
-}
-
-/** Starts of a query: what each is like is in its run. */
-const tick = (): Run => newRun()
-const byHand = (): Run => ({ ...newRun(), byHand: true })
-const once = (): Run => ({ ...newRun(), once: true })
 
 /** A world whose clock moves only when it is moved. */
 function still(sizes: readonly number[], options: Readonly<Record<string, unknown>> = {}): World {
