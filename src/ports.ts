@@ -52,6 +52,12 @@ export interface OffsetReader {
     signal: AbortSignal,
     atLeast?: PartitionOffsets
   ): Promise<PartitionOffsets>
+  /** The high watermark, whatever the isolation level; asked again as `latest` is. */
+  highWatermarks(
+    partitions: readonly TopicPartition[],
+    signal: AbortSignal,
+    atLeast?: PartitionOffsets
+  ): Promise<PartitionOffsets>
   /**
    * For each partition the first offset whose record timestamp is at or after the given one (ms since the epoch), as the
    * broker answers under the isolation level of `latest`; partitions without such a record are absent.

@@ -147,6 +147,7 @@ const noOffsets: OffsetReader = {
   topicIds: unused,
   earliest: unused,
   latest: unused,
+  highWatermarks: unused,
   forTimestamps: unused,
   close: async () => {},
 }

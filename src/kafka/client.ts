@@ -55,11 +55,10 @@ export interface Cluster {
   leaderOf(partition: TopicPartition, signal: AbortSignal): Promise<LeaderAnswer>
   /** Makes the next question for leaders of the topic a new request: after a failure that a moved leader explains. */
   forgetLeaders(topic: string): void
-  /** One ListOffsets request to one leader. `at`: LATEST, EARLIEST or milliseconds since the epoch. */
+  /** One ListOffsets request to one leader. */
   listOffsets(
     leader: BrokerAddress,
     partitions: readonly OffsetQuery[],
-    at: bigint,
     level: IsolationLevel,
     signal: AbortSignal
   ): Promise<readonly OffsetAnswer[]>
@@ -113,7 +112,6 @@ class KafkaCluster implements Cluster {
   async listOffsets(
     leader: BrokerAddress,
     partitions: readonly OffsetQuery[],
-    at: bigint,
     level: IsolationLevel,
     signal: AbortSignal
   ): Promise<readonly OffsetAnswer[]> {
@@ -121,7 +119,7 @@ class KafkaCluster implements Cluster {
       apiKey: LIST_OFFSETS_API,
       apiName: 'ListOffsets',
       versions: LIST_OFFSETS_VERSIONS,
-      encode: () => encodeListOffsetsRequest(partitions, at, level),
+      encode: () => encodeListOffsetsRequest(partitions, level),
     }
     const { body } = await this.#pool.send(leader, request, signal)
     return decoded('ListOffsets', addressText(leader), () => decodeListOffsetsResponse(body))

@@ -15,6 +15,8 @@ export const isolationByte = (level: IsolationLevel): number => (level === 'read
 
 export interface OffsetQuery extends TopicPartition {
   readonly leaderEpoch: number
+  /** LATEST, EARLIEST or milliseconds since the epoch. */
+  readonly at: bigint
 }
 
 export interface OffsetAnswer extends TopicPartition {
@@ -23,8 +25,7 @@ export interface OffsetAnswer extends TopicPartition {
   readonly offset: bigint
 }
 
-/** `at`: LATEST, EARLIEST or milliseconds since the epoch. */
-export function encodeListOffsetsRequest(queries: readonly OffsetQuery[], at: bigint, level: IsolationLevel): Buffer {
+export function encodeListOffsetsRequest(queries: readonly OffsetQuery[], level: IsolationLevel): Buffer {
   const byTopic = [...Map.groupBy(queries, (query) => query.topic)]
   return new WireWriter()
     .int32(-1) // replica_id: a consumer
@@ -32,7 +33,7 @@ export function encodeListOffsetsRequest(queries: readonly OffsetQuery[], at: bi
     .array(byTopic, (topics, [topic, partitions]) =>
       topics
         .string(topic)
-        .array(partitions, (writer, query) => writer.int32(query.partition).int32(query.leaderEpoch).int64(at))
+        .array(partitions, (writer, query) => writer.int32(query.partition).int32(query.leaderEpoch).int64(query.at))
     )
     .toBuffer()
 }

@@ -1,16 +1,17 @@
 /** What Kafka holds now, for the planner: partitions, topic ids, first and last offsets (spark-semantics 2.1, 4). */
+import { namedTopics, selectorOf } from '../consumer-strategy.ts'
 import type { ConsumerStrategy } from '../consumer-strategy.ts'
 import { SluiceError } from '../errors.ts'
-import { compareTopicPartitions, offsetAt, offsetsOf, entriesOf } from '../offsets.ts'
+import { compareTopicPartitions, entriesOf, nameOf, offsetAt, offsetsOf } from '../offsets.ts'
 import type { PartitionOffsets, TopicPartition } from '../offsets.ts'
-import type { AssignedPartitions, IsolationLevel, OffsetReader } from '../ports.ts'
+import type { AssignedPartitions, IsolationLevel, KnownPartitions, OffsetReader } from '../ports.ts'
 import { pause, throwIfAborted } from './abort.ts'
 import { brokerErrorCode, brokerErrorName, isPassing } from './broker-errors.ts'
 import { openCluster, type Cluster } from './client.ts'
 import { connectionSettings } from './connection-settings.ts'
 import { EARLIEST, LATEST } from './list-offsets.ts'
 import type { TopicMetadata } from './metadata.ts'
-import { listPartitionOffsets } from './partition-offsets.ts'
+import { listPartitionOffsets, type PartitionAt } from './partition-offsets.ts'
 
 export interface OffsetReaderOptions {
   /** Client settings: lower-cased names without the `kafka.` prefix. */
@@ -33,93 +34,124 @@ export const createOffsetReader = (options: OffsetReaderOptions): OffsetReader =
 class KafkaOffsetReader implements OffsetReader {
   readonly #options: OffsetReaderOptions
   readonly #cluster: Cluster
+  readonly #selects: (tp: TopicPartition) => boolean
 
   constructor(options: OffsetReaderOptions, cluster: Cluster) {
     this.#options = options
     this.#cluster = cluster
+    this.#selects = selectorOf(options.strategy)
   }
 
-  async assigned(signal: AbortSignal): Promise<AssignedPartitions> {
-    const { strategy } = this.#options
-    const named = strategy.kind === 'subscribe' ? strategy.topics : strategy.partitions.map((tp) => tp.topic)
-    const topics = (await this.#existing(named, signal)).filter((topic) => !topic.isInternal)
-    const partitions = topics.flatMap((topic) =>
-      topic.partitions.map(({ partition }) => ({ topic: topic.topic, partition }))
+  async assigned(signal: AbortSignal, known?: KnownPartitions): Promise<AssignedPartitions> {
+    const expected = known && { ...known, partitions: known.partitions.filter(this.#selects) }
+    const topics = await this.#describe(namedTopics(this.#options.strategy), signal, (found) =>
+      expected === undefined ? found.length > 0 : missingFrom(found, expected).length === 0
     )
-    return {
-      partitions: selected(strategy, partitions).toSorted(compareTopicPartitions),
-      topicIds: idsOf(topics),
-    }
+    refuseMissing(topics, expected, this.#cluster.addresses)
+    const listed = topics.filter((topic) => !topic.isInternal)
+    const partitions = listed.flatMap(({ topic, partitions: all }) =>
+      all.map(({ partition }) => ({ topic, partition }))
+    )
+    return { partitions: partitions.filter(this.#selects).toSorted(compareTopicPartitions), topicIds: idsOf(listed) }
   }
 
   async topicIds(topics: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
-    const found = await this.#describe([...new Set(topics)], signal)
+    const found = await this.#describe(topics, signal)
     return idsOf(found.filter((topic) => topic.errorCode === brokerErrorCode.none))
   }
 
   earliest(partitions: readonly TopicPartition[], signal: AbortSignal): Promise<PartitionOffsets> {
-    return this.#offsets(partitions, EARLIEST, signal)
+    return this.#offsets(at(EARLIEST, partitions), this.#options.isolationLevel, signal)
   }
 
-  latest(partitions: readonly TopicPartition[], signal: AbortSignal): Promise<PartitionOffsets> {
-    return this.#offsets(partitions, LATEST, signal)
+  latest(
+    partitions: readonly TopicPartition[],
+    signal: AbortSignal,
+    atLeast?: PartitionOffsets
+  ): Promise<PartitionOffsets> {
+    return this.#offsets(at(LATEST, partitions), this.#options.isolationLevel, signal, atLeast)
+  }
+
+  highWatermarks(
+    partitions: readonly TopicPartition[],
+    signal: AbortSignal,
+    atLeast?: PartitionOffsets
+  ): Promise<PartitionOffsets> {
+    return this.#offsets(at(LATEST, partitions), 'read_uncommitted', signal, atLeast)
+  }
+
+  async forTimestamps(timestamps: PartitionOffsets, signal: AbortSignal): Promise<PartitionOffsets> {
+    const asked = entriesOf(timestamps).map(({ topic, partition, offset }) => ({ topic, partition, at: offset }))
+    const found = await this.#offsets(asked, this.#options.isolationLevel, signal)
+    return offsetsOf(entriesOf(found).filter(({ offset }) => offset >= 0n))
   }
 
   close(): Promise<void> {
     return this.#cluster.close()
   }
 
-  /** @throws TOPIC_NOT_FOUND, KAFKA_AUTHORIZATION_FAILED */
-  async #existing(names: readonly string[], signal: AbortSignal): Promise<readonly TopicMetadata[]> {
-    const topics = await this.#describe([...new Set(names)], signal)
-    const missing = topics.filter(isMissing).map((topic) => topic.topic)
-    if (missing.length > 0) throw new SluiceError('TOPIC_NOT_FOUND', { topics: missing.toSorted().join(', ') })
-    return topics
-  }
-
   /**
-   * Metadata of the topics. A missing topic may merely not have reached the broker that answered, and an unreachable
-   * cluster may come back: both are asked for again, in all as often as fetchOffset.numRetries says.
+   * Metadata of the named topics, or of all that the strategy selects. A missing topic may merely not have reached the
+   * broker that answered, and an unreachable cluster may come back: both are asked for again, in all as often as
+   * fetchOffset.numRetries says, and so is what is not enough.
+   * @throws KAFKA_UNREACHABLE, KAFKA_AUTHORIZATION_FAILED, KAFKA_REQUEST_REFUSED
    */
-  async #describe(topics: readonly string[], signal: AbortSignal): Promise<readonly TopicMetadata[]> {
+  async #describe(
+    names: readonly string[] | null,
+    signal: AbortSignal,
+    isEnough: (found: readonly TopicMetadata[]) => boolean = () => true
+  ): Promise<readonly TopicMetadata[]> {
+    const asked = names === null ? null : [...new Set(names)]
     for (let attempt = 1; ; attempt += 1) {
       const isLast = attempt >= this.#options.fetchOffsetNumRetries
-      const found = await this.#ask(topics, isLast, signal)
-      if (found?.every(isSettled) === true || (isLast && found !== null)) return checked(found, this.#cluster.addresses)
+      const answer = await this.#ask(asked, isLast, signal)
+      const found = asked === null ? answer?.filter(({ topic }) => this.#selects({ topic, partition: 0 })) : answer
+      if (found !== undefined && (isLast || (found.every(isSettled) && isEnough(found))))
+        return checked(found, this.#cluster.addresses)
       await pause(this.#options.fetchOffsetRetryIntervalMs, signal, STEP)
     }
   }
 
   async #ask(
-    topics: readonly string[],
+    topics: readonly string[] | null,
     isLast: boolean,
     signal: AbortSignal
-  ): Promise<readonly TopicMetadata[] | null> {
+  ): Promise<readonly TopicMetadata[] | undefined> {
     throwIfAborted(signal, STEP)
-    if (topics.length === 0) return []
+    if (topics?.length === 0) return []
     try {
       return await this.#cluster.metadata(topics, signal)
     } catch (e) {
       if (isLast || !(e instanceof SluiceError && e.name === 'KAFKA_UNREACHABLE')) throw e
-      return null
+      return undefined
     }
   }
 
-  async #offsets(partitions: readonly TopicPartition[], at: bigint, signal: AbortSignal): Promise<PartitionOffsets> {
-    const { isolationLevel, fetchOffsetNumRetries, fetchOffsetRetryIntervalMs } = this.#options
+  async #offsets(
+    partitions: readonly PartitionAt[],
+    level: IsolationLevel,
+    signal: AbortSignal,
+    atLeast: PartitionOffsets = new Map()
+  ): Promise<PartitionOffsets> {
+    const { fetchOffsetNumRetries, fetchOffsetRetryIntervalMs } = this.#options
     let found: PartitionOffsets = new Map()
+    const isOpen = (tp: TopicPartition): boolean => {
+      const offset = offsetAt(found, tp)
+      return offset === undefined || offset < (offsetAt(atLeast, tp) ?? offset)
+    }
     for (let attempt = 1; ; attempt += 1) {
-      const open = partitions.filter((tp) => offsetAt(found, tp) === undefined)
-      const more = await listPartitionOffsets(this.#cluster, open, at, isolationLevel, signal)
+      const more = await listPartitionOffsets(this.#cluster, partitions.filter(isOpen), level, signal)
       found = offsetsOf([...entriesOf(found), ...entriesOf(more)])
-      const isComplete = partitions.every((tp) => offsetAt(found, tp) !== undefined)
-      if (isComplete || attempt >= fetchOffsetNumRetries) return found
+      if (attempt >= fetchOffsetNumRetries || !partitions.some(isOpen)) return found
       await pause(fetchOffsetRetryIntervalMs, signal, STEP)
     }
   }
 }
 
 const STEP = 'Asking Kafka for topics and offsets'
+
+const at = (timestamp: bigint, partitions: readonly TopicPartition[]): PartitionAt[] =>
+  partitions.map(({ topic, partition }) => ({ topic, partition, at: timestamp }))
 
 const isMissing = ({ errorCode }: Pick<TopicMetadata, 'errorCode'>): boolean =>
   errorCode === brokerErrorCode.unknownTopicOrPartition || errorCode === brokerErrorCode.invalidTopic
@@ -140,12 +172,33 @@ function checked(topics: readonly TopicMetadata[], brokers: string): readonly To
   return topics
 }
 
-/** A listed partition that does not exist is left out without a word (K170). */
-function selected(strategy: ConsumerStrategy, existing: readonly TopicPartition[]): TopicPartition[] {
-  if (strategy.kind === 'subscribe') return [...existing]
-  return existing.filter((tp) =>
-    strategy.partitions.some((listed) => listed.topic === tp.topic && listed.partition === tp.partition)
-  )
+/** Known partitions that the answer does not have. Those of a topic that was created again are none. */
+function missingFrom(topics: readonly TopicMetadata[], known: KnownPartitions): TopicPartition[] {
+  const found = new Map(topics.map((topic) => [topic.topic, topic]))
+  const partitions = new Map(topics.map((topic) => [topic.topic, new Set(topic.partitions.map((p) => p.partition))]))
+  return known.partitions.filter(({ topic, partition }) => {
+    const [before, now] = [known.topicIds.get(topic), found.get(topic)?.topicId ?? undefined]
+    const isRecreated = before !== undefined && now !== undefined && before !== now
+    return !isRecreated && partitions.get(topic)?.has(partition) !== true
+  })
+}
+
+/**
+ * A topic never loses a partition: where the id is still the same, the broker that answered is behind, and what it has would
+ * pass for loss.
+ * @throws TOPIC_NOT_FOUND, KAFKA_METADATA_INCOMPLETE
+ */
+function refuseMissing(topics: readonly TopicMetadata[], known: KnownPartitions | undefined, brokers: string): void {
+  const missing = topics.filter(isMissing).map(({ topic }) => topic)
+  if (missing.length > 0) throw new SluiceError('TOPIC_NOT_FOUND', { topics: missing.toSorted().join(', ') })
+  if (known === undefined) return
+  const ids = idsOf(topics)
+  const behind = missingFrom(topics, known).filter(({ topic }) => {
+    const id = ids.get(topic)
+    return id !== undefined && id === known.topicIds.get(topic)
+  })
+  if (behind.length > 0)
+    throw new SluiceError('KAFKA_METADATA_INCOMPLETE', { brokers, partitions: behind.map(nameOf).join(', ') })
 }
 
 const idsOf = (topics: readonly TopicMetadata[]): ReadonlyMap<string, string> =>

@@ -6,35 +6,37 @@ import type { IsolationLevel } from '../ports.ts'
 import { brokerErrorCode, brokerErrorName, isPassing } from './broker-errors.ts'
 import type { Cluster, Leader } from './client.ts'
 import { addressText } from './connection-settings.ts'
-import type { OffsetAnswer } from './list-offsets.ts'
+import type { OffsetAnswer, OffsetQuery } from './list-offsets.ts'
 import { Patience } from './patience.ts'
 
-type Led = TopicPartition & Leader
+/** `at`: LATEST, EARLIEST or milliseconds since the epoch. */
+export type PartitionAt = TopicPartition & Pick<OffsetQuery, 'at'>
+
+type Led = PartitionAt & Leader
 
 /** One round: what was answered, what is worth another round, and why. */
 interface Round {
   readonly found: readonly PartitionOffset[]
-  readonly open: readonly TopicPartition[]
+  readonly open: readonly PartitionAt[]
   readonly reason: string
 }
 
 /**
- * The offset of each partition at `at` (LATEST, EARLIEST or a timestamp, whose answer is -1 without a match).
+ * The offset of each partition at its `at`; the answer to a timestamp without a match is -1.
  * Partitions that the newest metadata does not know are absent from the answer.
  * @throws KAFKA_UNREACHABLE where leaders stay away longer than our patience; KAFKA_AUTHENTICATION_FAILED,
  * KAFKA_AUTHORIZATION_FAILED, KAFKA_REQUEST_REFUSED, ABORTED
  */
 export async function listPartitionOffsets(
   cluster: Cluster,
-  partitions: readonly TopicPartition[],
-  at: bigint,
+  partitions: readonly PartitionAt[],
   level: IsolationLevel,
   signal: AbortSignal
 ): Promise<PartitionOffsets> {
   const patience = new Patience('Asking Kafka for offsets')
   const found: PartitionOffset[] = []
   for (let open = partitions; open.length > 0;) {
-    const round = await askOnce(cluster, open, at, level, signal)
+    const round = await askOnce(cluster, open, level, signal)
     found.push(...round.found)
     open = round.open
     if (open.length === 0) break
@@ -47,8 +49,7 @@ export async function listPartitionOffsets(
 
 async function askOnce(
   cluster: Cluster,
-  partitions: readonly TopicPartition[],
-  at: bigint,
+  partitions: readonly PartitionAt[],
   level: IsolationLevel,
   signal: AbortSignal
 ): Promise<Round> {
@@ -56,15 +57,15 @@ async function askOnce(
   if (typeof answers === 'string') return { found: [], open: partitions, reason: answers }
   const led: Led[] = []
   const rounds: Round[] = []
-  for (const [index, { topic, partition }] of partitions.entries()) {
+  for (const [index, { topic, partition, at }] of partitions.entries()) {
     const answer = answers[index]
     if (answer?.kind === 'leader')
-      led.push({ topic, partition, address: answer.address, leaderEpoch: answer.leaderEpoch })
+      led.push({ topic, partition, at, address: answer.address, leaderEpoch: answer.leaderEpoch })
     if (answer?.kind === 'absent') cluster.forgetLeaders(topic)
-    if (answer?.kind === 'none') rounds.push({ found: [], open: [{ topic, partition }], reason: answer.reason })
+    if (answer?.kind === 'none') rounds.push({ found: [], open: [{ topic, partition, at }], reason: answer.reason })
   }
   const byLeader = [...Map.groupBy(led, (one) => addressText(one.address)).values()]
-  rounds.push(...(await Promise.all(byLeader.map((group) => askLeader(cluster, group, at, level, signal)))))
+  rounds.push(...(await Promise.all(byLeader.map((group) => askLeader(cluster, group, level, signal)))))
   return {
     found: rounds.flatMap((round) => round.found),
     open: rounds.flatMap((round) => round.open),
@@ -75,19 +76,20 @@ async function askOnce(
 async function askLeader(
   cluster: Cluster,
   group: readonly Led[],
-  at: bigint,
   level: IsolationLevel,
   signal: AbortSignal
 ): Promise<Round> {
   const [first] = group
   if (first === undefined) return { found: [], open: [], reason: '' }
-  const answers = await orReason(() => cluster.listOffsets(first.address, group, at, level, signal))
+  const answers = await orReason(() => cluster.listOffsets(first.address, group, level, signal))
   if (typeof answers === 'string') return { found: [], open: group, reason: answers }
   const failed = answers.filter((answer) => answer.errorCode !== brokerErrorCode.none)
   for (const answer of failed) refuseUnlessPassing(answer)
+  const found = answers.filter((answer) => answer.errorCode === brokerErrorCode.none)
+  const isFound = new Set(found.map(nameOf))
   return {
-    found: answers.filter((answer) => answer.errorCode === brokerErrorCode.none),
-    open: failed,
+    found,
+    open: group.filter((one) => !isFound.has(nameOf(one))),
     reason: [...new Set(failed.map((answer) => brokerErrorName(answer.errorCode)))].join(', '),
   }
 }

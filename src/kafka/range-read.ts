@@ -204,7 +204,8 @@ export class RangeRead {
 
   /** Also under read_committed the log ends at the high watermark, not at the last stable offset. */
   async #offsetAt(at: bigint): Promise<bigint | undefined> {
-    const found = await listPartitionOffsets(this.#cluster, [this.#range], at, 'read_uncommitted', this.#signal)
+    const asked = [{ ...this.#range, at }]
+    const found = await listPartitionOffsets(this.#cluster, asked, 'read_uncommitted', this.#signal)
     return offsetAt(found, this.#range)
   }
 

@@ -212,7 +212,7 @@ describe('B47: what a task staged', () => {
     await query.run({
       change: (context) => ({
         ...context,
-        offsets: fakeOffsetReader(kafka, ['a.b', 'a_b']),
+        offsets: fakeOffsetReader(kafka, { kind: 'subscribe', topics: ['a.b', 'a_b'] }),
         ranges: fakeRangeReader(kafka),
       }),
     })

@@ -36,8 +36,8 @@ function clusterOf(
     leaders: (partitions) => Promise.resolve(partitions.map(led)),
     leaderOf: async () => led(),
     forgetLeaders: (topic) => void cluster.forgotten.push(topic),
-    listOffsets: async (_leader, partitions, at) =>
-      partitions.map((tp) => ({ ...tp, errorCode: 0, offset: at === EARLIEST ? log[0] : log[1] })),
+    listOffsets: async (_leader, partitions) =>
+      partitions.map((tp) => ({ ...tp, errorCode: 0, offset: tp.at === EARLIEST ? log[0] : log[1] })),
     async fetchRaw(_leader, request) {
       const answer = answers[Math.min(cluster.fetched.length, answers.length - 1)] ?? {}
       cluster.fetched.push(request)

@@ -77,15 +77,15 @@ describe('Metadata', () => {
 describe('ListOffsets', () => {
   test('a request states its isolation level and the leader epochs, B18', () => {
     const queries = [
-      { topic: 'a', partition: 1, leaderEpoch: 4 },
-      { topic: 'b', partition: 2, leaderEpoch: -1 },
-      { topic: 'a', partition: 3, leaderEpoch: 5 },
+      { topic: 'a', partition: 1, leaderEpoch: 4, at: EARLIEST },
+      { topic: 'b', partition: 2, leaderEpoch: -1, at: EARLIEST },
+      { topic: 'a', partition: 3, leaderEpoch: 5, at: 1700000000000n },
     ]
     const request = (level: 'read_committed' | 'read_uncommitted'): string =>
-      encodeListOffsetsRequest(queries, EARLIEST, level).toString('hex')
+      encodeListOffsetsRequest(queries, level).toString('hex')
     const topics = hex(
       '00000002',
-      '0001 61 00000002 00000001 00000004 fffffffffffffffe 00000003 00000005 fffffffffffffffe',
+      '0001 61 00000002 00000001 00000004 fffffffffffffffe 00000003 00000005 0000018bcfe56800',
       '0001 62 00000001 00000002 ffffffff fffffffffffffffe'
     )
     expect(request('read_committed')).toBe(hex('ffffffff 01', topics))

@@ -1,8 +1,10 @@
 /** Kafka in memory for tests of the protocol: topics that can grow, lose their head, vanish and come back. */
+import { namedTopics, selectorOf } from '../../src/consumer-strategy.ts'
+import type { ConsumerStrategy } from '../../src/consumer-strategy.ts'
 import { SluiceError } from '../../src/errors.ts'
-import { nameOf, offsetsOf } from '../../src/offsets.ts'
+import { compareTopicPartitions, entriesOf, nameOf, offsetsOf } from '../../src/offsets.ts'
 import type { PartitionOffsets, TopicPartition } from '../../src/offsets.ts'
-import type { OffsetReader, RangeReader, RecordBatch } from '../../src/ports.ts'
+import type { IsolationLevel, OffsetReader, RangeReader, RecordBatch } from '../../src/ports.ts'
 import type { OffsetRange } from '../../src/ranges.ts'
 
 /** A value, or null for an offset that holds no record (a marker, a compacted record). */
@@ -10,6 +12,8 @@ type Slot = string | null
 
 export interface FakePartition {
   logStart: number
+  /** First offset of the oldest open transaction. */
+  openFrom?: number | undefined
   readonly slots: Slot[]
 }
 
@@ -34,6 +38,14 @@ export function createTopic(kafka: FakeKafka, topic: string, sizes: readonly num
   partitions.forEach(({ size }, partition) => append(kafka, topic, partition, size))
 }
 
+export function addPartitions(kafka: FakeKafka, topic: string, sizes: readonly number[]): void {
+  const partitions = kafka.topics.get(topic)?.partitions ?? []
+  for (const size of sizes) {
+    partitions.push({ logStart: 0, slots: [] })
+    append(kafka, topic, partitions.length - 1, size)
+  }
+}
+
 export function append(kafka: FakeKafka, topic: string, partition: number, records: number): void {
   const slots = kafka.topics.get(topic)?.partitions[partition]?.slots
   for (let i = 0; slots && i < records; i++) slots.push(`${topic}-${partition}@${slots.length}`)
@@ -52,7 +64,11 @@ function aborted(signal: AbortSignal, step: string): void {
   if (signal.aborted) throw new SluiceError('ABORTED', { step })
 }
 
-export function fakeOffsetReader(kafka: FakeKafka, names: readonly string[]): OffsetReader {
+export function fakeOffsetReader(
+  kafka: FakeKafka,
+  strategy: ConsumerStrategy,
+  isolation: IsolationLevel = 'read_uncommitted'
+): OffsetReader {
   const ask = async (operation: string, signal: AbortSignal): Promise<void> => {
     aborted(signal, operation)
     await kafka.before(operation)
@@ -69,12 +85,15 @@ export function fakeOffsetReader(kafka: FakeKafka, names: readonly string[]): Of
   return {
     async assigned(signal) {
       await ask('assigned', signal)
+      const selects = selectorOf(strategy)
+      const names =
+        namedTopics(strategy) ?? [...kafka.topics.keys()].filter((topic) => selects({ topic, partition: 0 }))
       const partitions = names.flatMap((topic) => {
         const found = kafka.topics.get(topic)
         if (found === undefined) throw new SluiceError('TOPIC_NOT_FOUND', { topics: topic })
         return found.partitions.map((_p, partition) => ({ topic, partition }))
       })
-      return { partitions, topicIds: idsOf(names) }
+      return { partitions: partitions.filter(selects).toSorted(compareTopicPartitions), topicIds: idsOf(names) }
     },
     async topicIds(topics, signal) {
       await ask('topicIds', signal)
@@ -86,7 +105,22 @@ export function fakeOffsetReader(kafka: FakeKafka, names: readonly string[]): Of
     },
     async latest(partitions, signal) {
       await ask('latest', signal)
+      return offsetsBy(partitions, (p) =>
+        isolation === 'read_committed' ? (p.openFrom ?? p.slots.length) : p.slots.length
+      )
+    },
+    async highWatermarks(partitions, signal) {
+      await ask('highWatermarks', signal)
       return offsetsBy(partitions, (p) => p.slots.length)
+    },
+    async forTimestamps(timestamps, signal) {
+      await ask('forTimestamps', signal)
+      const matches = entriesOf(timestamps).map(({ offset: timestamp, ...tp }) => {
+        const found = partitionOf(kafka, tp)
+        const at = found?.slots.findIndex((slot, i) => slot !== null && i >= found.logStart && BigInt(i) >= timestamp)
+        return { ...tp, offset: BigInt(at ?? -1) }
+      })
+      return offsetsOf(matches.filter(({ offset }) => offset >= 0n))
     },
     close: async () => {},
   }

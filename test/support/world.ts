@@ -75,7 +75,7 @@ export function world(
         ttlMs: TTL_MS,
         hooks: { before: (call) => hook(`before lease.${call}`), after: (call) => hook(`after lease.${call}`) },
       }),
-      offsets: fakeOffsetReader(kafka, names),
+      offsets: fakeOffsetReader(kafka, parsed.strategy, parsed.isolationLevel),
       ranges: fakeRangeReader(kafka, parsed.failOnDataLoss),
       sink: memorySink(
         durable.table,
