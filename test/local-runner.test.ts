@@ -260,7 +260,7 @@ describe('passes of one batch', () => {
     expect(progress).toMatchObject({ numInputRows: 1001, sluice: { replay: false, tasks: 1001 } })
     expect(progress?.sources[0]?.metrics).toBeDefined()
     expect(rowsOf(w.table)).toEqual(recordsIn(w.kafka))
-  })
+  }, 120_000) // each task reads the plan of all
 
   /** Takes the staged objects away, once, right before the commit looks for them. */
   function losingObjects(w: World): (point: string) => void {
