@@ -22,9 +22,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { MicroBatchQuery } from '../../cdk/micro-batch-query.ts'
 import type { MicroBatchQueryProps } from '../../cdk/micro-batch-query.ts'
 import { ministackClient } from './ministack.ts'
+import type { Template } from './policies.ts'
 import { zipFolder } from './zip.ts'
 
-const account = '000000000000'
+export const account = '000000000000'
 const assetsBucket = `cdk-hnb659fds-assets-${account}-us-east-1`
 
 export interface Assembly {
@@ -68,11 +69,12 @@ export interface DeployedQuery {
   readonly table: string
   readonly bucket: string
   readonly stateMachine: string
+  /** The template as it was deployed. */
+  readonly template: Template
   readonly dynamodb: DynamoDBClient
   readonly s3: S3Client
   readonly states: SFNClient
-  /** Names of the functions. */
-  readonly functions: { readonly planner: string; readonly worker: string; readonly committer: string }
+  readonly functions: Readonly<Record<'Planner' | 'Worker' | 'Committer', DeployedFunction>>
   /** Starts an execution; a tick by default. */
   start(input?: object, name?: string): Promise<string>
   /** Waits until the execution has ended. */
@@ -81,6 +83,12 @@ export interface DeployedQuery {
   stop(execution: string): Promise<void>
   /** Ends the clients; with the stack's deletion. */
   close(): Promise<void>
+}
+
+export interface DeployedFunction {
+  readonly name: string
+  /** Of its role, as in a policy's trust. */
+  readonly role: string
 }
 
 /** Creates the stack from the template as it was synthesized, or as `edit` changes it. */
@@ -115,6 +123,10 @@ export async function deploy(
     return resource.PhysicalResourceId
   }
   const stateMachineArn = idOf('AWS::StepFunctions::StateMachine', 'Query')
+  const functionOf = (name: string): DeployedFunction => ({
+    name: idOf('AWS::Lambda::Function', `Query${name}`),
+    role: idOf('AWS::IAM::Role', `Query${name}`),
+  })
   const start = async (input: object = {}, name?: string): Promise<string> => {
     const command = new StartExecutionCommand({ stateMachineArn, input: JSON.stringify(input), ...(name && { name }) })
     return (await states.send(command)).executionArn ?? ''
@@ -125,14 +137,11 @@ export async function deploy(
     table: idOf('AWS::DynamoDB::GlobalTable', 'Query'),
     bucket: idOf('AWS::S3::Bucket', 'Query'),
     stateMachine: stateMachineArn,
+    template: JSON.parse(TemplateBody) as Template,
     dynamodb,
     s3,
     states,
-    functions: {
-      planner: idOf('AWS::Lambda::Function', 'QueryPlanner'),
-      worker: idOf('AWS::Lambda::Function', 'QueryWorker'),
-      committer: idOf('AWS::Lambda::Function', 'QueryCommitter'),
-    },
+    functions: { Planner: functionOf('Planner'), Worker: functionOf('Worker'), Committer: functionOf('Committer') },
     start,
     ended,
     run: async (input) => ended(await start(input)),

@@ -21,8 +21,11 @@ export interface MiniStack {
   stop(): Promise<void>
 }
 
-/** Starts MiniStack, an AWS account in one process, on a free port of 127.0.0.1; its Lambdas run by this process's Node. */
-export async function startMiniStack(): Promise<MiniStack> {
+/**
+ * Starts MiniStack, an AWS account in one process, on a free port of 127.0.0.1; its Lambdas run by this process's Node.
+ * `settings` are environment variables of its own.
+ */
+export async function startMiniStack(settings: Readonly<Record<string, string>> = {}): Promise<MiniStack> {
   if (!existsSync(command)) throw new Error(`${command} is missing: run 'node test/support/setup.mjs'`)
   const folder = await mkdtemp(join(tmpdir(), 'sluice-ministack-'))
   const logFile = join(folder, 'ministack.log')
@@ -35,6 +38,7 @@ export async function startMiniStack(): Promise<MiniStack> {
     LAMBDA_EXECUTOR: 'local',
     LOG_LEVEL: 'WARNING',
     TMPDIR: folder,
+    ...settings,
   }
   const child = await startTied([command], { logFile, env, cwd: folder })
   const endpoint = `http://127.0.0.1:${port}`
