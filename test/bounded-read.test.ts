@@ -18,7 +18,7 @@ function contextOf(kafka: FakeKafka, raw: Record<string, unknown> = {}, ranges?:
   )
   return {
     options,
-    offsets: fakeOffsetReader(kafka, names),
+    offsets: fakeOffsetReader(kafka, options.strategy),
     ranges: ranges ?? fakeRangeReader(kafka, options.failOnDataLoss),
   }
 }
