@@ -3,7 +3,11 @@
 /** Options that are read, in Spark's spelling; those of ours start with `sluice.`. `kafka.*` comes beside them. */
 export const readOptions = [
   'subscribe',
+  'subscribePattern',
   'assign',
+  'startingTimestamp',
+  'startingOffsetsByTimestamp',
+  'startingOffsetsByTimestampStrategy',
   'startingOffsets',
   'maxOffsetsPerTrigger',
   'minOffsetsPerTrigger',
@@ -23,14 +27,7 @@ export const readOptions = [
 export type ReadOption = (typeof readOptions)[number]
 
 /** Spark's and our options that this release does not read. Ignoring one would silently change what is delivered. */
-export const unreadOptions: readonly string[] = [
-  'subscribePattern',
-  'startingTimestamp',
-  'startingOffsetsByTimestamp',
-  'startingOffsetsByTimestampStrategy',
-  'bytesEstimateWindowLength',
-  'sluice.targetBytesPerWorker',
-]
+export const unreadOptions: readonly string[] = ['bytesEstimateWindowLength', 'sluice.targetBytesPerWorker']
 
 /** Options of bounded reads, with Spark's words. Spark ignores `endingTimestamp` in a stream; here it is refused too. */
 export const endingOptions: Readonly<Record<string, string>> = {

@@ -1,5 +1,5 @@
 /** Options as they were given, and how one value is read: texts, whole numbers, booleans, references. */
-import { SluiceError } from './errors.ts'
+import { SluiceError, reasonOf } from './errors.ts'
 import { MAX_INT64, stringifyExact } from './offsets.ts'
 import { canonicalName, nearestOption } from './option-names.ts'
 
@@ -73,6 +73,17 @@ function resolveReferences(option: string, text: string, env: Environment): stri
       : invalid(option, `'${name}' is not the name of an environment variable`)
     return value ?? invalid(option, `environment variable ${name} is not set`)
   })
+}
+
+/** Runs a parser; its reason follows the option's value as it was written, unless it may quote what a reference stands for. */
+export function parsing<T>(option: GivenOption, expected: string, parse: () => T): T {
+  try {
+    return parse()
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    const reason = option.isResolved ? '' : `: ${reasonOf(error)}`
+    return invalid(option.name, `${expected}, got ${option.shown}${reason}`)
+  }
 }
 
 /** A text; numbers and booleans as they print. */

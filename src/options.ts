@@ -2,10 +2,9 @@
  * The source's options: Spark's names, defaults, precedence and refusals (spark-semantics 1), parsed once. A
  * `SourceOptions` can only come from `parseOptions`.
  */
-import { describeStrategy, parseAssign, parseSubscribe } from './consumer-strategy.ts'
+import { describeStrategy, parseAssign, parseSubscribe, parseSubscribePattern } from './consumer-strategy.ts'
 import type { ConsumerStrategy } from './consumer-strategy.ts'
-import { SluiceError, reasonOf } from './errors.ts'
-import { parseOffsetRangeLimit } from './offset-range-limit.ts'
+import { SluiceError } from './errors.ts'
 import type { OffsetRangeLimit } from './offset-range-limit.ts'
 import { endingOptions, refusedKafkaKeys, unreadOptions } from './option-names.ts'
 import type { ReadOption } from './option-names.ts'
@@ -16,28 +15,39 @@ import {
   collectOptions,
   durationOf,
   invalid,
+  parsing,
   textOf,
   wholeNumberOf,
 } from './option-values.ts'
 import type { Environment, GivenOption } from './option-values.ts'
+import { startFrom, startGiven } from './position-options.ts'
 
 /** A whole number; as text for what a double cannot hold, or to refer to an environment variable. */
 type WholeNumber = number | bigint | string
 type Flag = boolean | 'true' | 'false' | `{{env:${string}}}`
 
-/** Spark's options of the source, and ours. Exactly one of `subscribe` and `assign`. Names are case-insensitive at run time. */
+/** Spark's options of the source, and ours. Exactly one of `subscribe`, `subscribePattern` and `assign`. Names are case-insensitive at run time. */
 export interface SparkKafkaOptions {
   /** Brokers, `host:port`, comma-separated. */
   readonly 'kafka.bootstrap.servers': string
   /** Topics, comma-separated. */
   readonly subscribe?: string
+  /** A regular expression of Java: topics in whose name it finds a match, also those that are created later. */
+  readonly subscribePattern?: string
   /** Partitions by topic: `{ orders: [0, 1] }`, or the same as JSON text. */
   readonly assign?: string | Readonly<Record<string, readonly number[]>>
   /**
    * `latest` (default), `earliest`, or an offset for every partition, as JSON text or object; -1 is latest, -2 earliest.
-   * Used once, by the first batch of a query.
+   * Used once, by the first batch of a query, as are the other starts. `startingTimestamp` and
+   * `startingOffsetsByTimestamp` come before it, in this order.
    */
   readonly startingOffsets?: string | Readonly<Record<string, Readonly<Record<string, number | bigint>>>>
+  /** Each partition starts at its first record at or after this time, ms since the epoch. */
+  readonly startingTimestamp?: WholeNumber
+  /** The same with a time for every partition, as JSON text or object. */
+  readonly startingOffsetsByTimestamp?: string | Readonly<Record<string, Readonly<Record<string, number | bigint>>>>
+  /** Of a partition without such a record: `error` (default), or `latest`, a start at its end. */
+  readonly startingOffsetsByTimestampStrategy?: string
   /** A soft cap on the offsets of one batch, shared in proportion to the backlogs. Default: none. */
   readonly maxOffsetsPerTrigger?: WholeNumber
   /** A batch waits until so many offsets are there, but no longer than `maxTriggerDelay`. Default: none. */
@@ -81,6 +91,8 @@ export interface SourceOptions {
   readonly kafka: Readonly<Record<string, string>>
   readonly strategy: ConsumerStrategy
   readonly startingOffsets: OffsetRangeLimit
+  /** The options that say where to start, as far as they were given: a query that resumes uses none of them. */
+  readonly startOptions: readonly string[]
   readonly maxOffsetsPerTrigger: bigint | null
   readonly minOffsetsPerTrigger: bigint | null
   readonly maxTriggerDelayMs: number
@@ -121,6 +133,7 @@ export function parseOptions(raw: Readonly<Record<string, unknown>>, env: Enviro
   const maxRecordsPerPartition = read('maxRecordsPerPartition', (o) => wholeNumberOf(o, 1n), null)
   const client = clientFrom(options)
   const limits = limitsFrom(options, read)
+  const start = startGiven(options)
   const milliseconds = (min: 0n | 1n) => (o: GivenOption) => Number(wholeNumberOf(o, min, MAX_INT32))
   return {
     [parsed]: true,
@@ -131,7 +144,8 @@ export function parseOptions(raw: Readonly<Record<string, unknown>>, env: Enviro
     isolationLevel: client.isolationLevel,
     clientId: client.id,
     groupIdGiven: options.has('kafka.group.id'),
-    startingOffsets: read<OffsetRangeLimit>('startingOffsets', startingOffsetsOf, { kind: 'latest' }),
+    startingOffsets: startFrom(options, { kind: 'latest' }),
+    startOptions: start.names,
     failOnDataLoss: read('failOnDataLoss', booleanOf, true),
     includeHeaders: read('includeHeaders', booleanOf, false),
     ...limits.values,
@@ -139,7 +153,7 @@ export function parseOptions(raw: Readonly<Record<string, unknown>>, env: Enviro
     fetchOffsetNumRetries: read('fetchOffset.numRetries', (o) => Number(wholeNumberOf(o, 1n, MAX_INT32)), 3),
     fetchOffsetRetryIntervalMs: read('fetchOffset.retryIntervalMs', milliseconds(0n), 1000),
     minBatchesToRetain: read('sluice.minBatchesToRetain', (o) => Number(wholeNumberOf(o, 1n, MAX_INT32)), 100),
-    warnings: [...warnings, ...client.warnings, ...limits.warnings],
+    warnings: [...warnings, ...client.warnings, ...limits.warnings, ...start.warnings],
   }
 }
 
@@ -198,23 +212,7 @@ function strategyFrom(options: Options): ConsumerStrategy {
   if (option.name === 'assign')
     return parsing(option, 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}', () => parseAssign(option.value))
   if (textOf(option).trim() === '') invalid(option.name, 'Pattern to subscribe is empty')
-  return refuse(option.name)
-}
-
-const startingOffsetsOf = (option: GivenOption): OffsetRangeLimit =>
-  parsing(option, `Expected 'earliest', 'latest' or e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}`, () =>
-    parseOffsetRangeLimit(option.value)
-  )
-
-/** Runs a parser; its reason follows the option's value as it was written, unless it may quote what a reference stands for. */
-function parsing<T>(option: GivenOption, expected: string, parse: () => T): T {
-  try {
-    return parse()
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-    const reason = option.isResolved ? '' : `: ${reasonOf(error)}`
-    return invalid(option.name, `${expected}, got ${option.shown}${reason}`)
-  }
+  return parsing(option, 'Expected a regular expression of Java', () => parseSubscribePattern(textOf(option)))
 }
 
 function refuseUnread(options: Options): void {

@@ -2,10 +2,10 @@
  * The options that say where a read starts and where it ends (spark-semantics 1.2 and 1.4):
  * `startingTimestamp` before `startingOffsetsByTimestamp` before `startingOffsets`, and the same for the end.
  */
-import { SluiceError, reasonOf } from './errors.ts'
+import { SluiceError } from './errors.ts'
 import { parseOffsetRangeLimit, parseTimestamps } from './offset-range-limit.ts'
 import type { NoMatchStrategy, OffsetRangeLimit } from './offset-range-limit.ts'
-import { invalid, textOf } from './option-values.ts'
+import { invalid, parsing, textOf } from './option-values.ts'
 import type { GivenOption } from './option-values.ts'
 import { MAX_INT64, compareTopicPartitions, nameOf } from './offsets.ts'
 
@@ -14,6 +14,27 @@ type Options = ReadonlyMap<string, GivenOption>
 /** The start that was given, `absent` where none was. Of several only the first in precedence is looked at. */
 export const startFrom = (options: Options, absent: OffsetRangeLimit): OffsetRangeLimit =>
   limitFrom(options, 'starting', noMatchFrom(options)) ?? absent
+
+const startOptions = ['startingTimestamp', 'startingOffsetsByTimestamp', 'startingOffsets']
+const STRATEGY = 'startingOffsetsByTimestampStrategy'
+
+/** The names of the start options that were given, in their precedence; a notice for each that does not count. */
+export function startGiven(options: Options): {
+  readonly names: readonly string[]
+  readonly warnings: readonly string[]
+} {
+  const [first, ...others] = startOptions.filter((name) => options.has(name))
+  const isStrategyGiven = options.has(STRATEGY)
+  return {
+    names: [...(first === undefined ? [] : [first]), ...others, ...(isStrategyGiven ? [STRATEGY] : [])],
+    warnings: [
+      ...others.map((name) => `Option '${name}' is not used: '${first}' comes before it.`),
+      ...(isStrategyGiven && (first === undefined || first === 'startingOffsets')
+        ? [`Option '${STRATEGY}' has no effect without a timestamp.`]
+        : []),
+    ],
+  }
+}
 
 /** The end that was given, `latest` where none was. A partition without a match is read to its latest. */
 export const endFrom = (options: Options): OffsetRangeLimit =>
@@ -47,21 +68,11 @@ function timestampOf(option: GivenOption): bigint {
 }
 
 function noMatchFrom(options: Options): NoMatchStrategy {
-  const option = options.get('startingOffsetsByTimestampStrategy')
+  const option = options.get(STRATEGY)
   if (option === undefined) return 'error'
   const text = textOf(option).trim().toLowerCase()
-  return text === 'error' || text === 'latest' ? text : invalid(option.name, `${option.shown} is not error or latest`)
-}
-
-/** Runs a parser; its reason follows the option's value as it was written, unless it may quote what a reference stands for. */
-function parsing<T>(option: GivenOption, expected: string, parse: () => T): T {
-  try {
-    return parse()
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-    const reason = option.isResolved ? '' : `: ${reasonOf(error)}`
-    return invalid(option.name, `${expected}, got ${option.shown}${reason}`)
-  }
+  if (text === 'error' || text === 'latest') return text
+  return invalid(option.name, `No value found: ${option.shown} is not error or latest`)
 }
 
 /**

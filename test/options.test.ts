@@ -225,21 +225,9 @@ describe('client settings', () => {
 })
 
 describe('options that this release does not read are refused, never ignored', () => {
-  test.each([
-    'startingTimestamp',
-    'startingOffsetsByTimestamp',
-    'startingOffsetsByTimestampStrategy',
-    'bytesEstimateWindowLength',
-    'sluice.targetBytesPerWorker',
-  ])('%s', (name) => {
+  test.each(['bytesEstimateWindowLength', 'sluice.targetBytesPerWorker'])('%s', (name) => {
     for (const spelling of [name, name.toUpperCase()])
       expect(refusalOf(spelling, '1').message).toMatch(`Option '${name}': this release does not read it`)
-  })
-
-  test('subscribePattern', () => {
-    expect(refusal({ ...brokers, subscribePattern: 't.*' }).message).toContain(
-      "Option 'subscribePattern': this release does not read it"
-    )
   })
 
   test.each([

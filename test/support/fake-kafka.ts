@@ -47,8 +47,8 @@ export function addPartitions(kafka: FakeKafka, topic: string, sizes: readonly n
 }
 
 export function append(kafka: FakeKafka, topic: string, partition: number, records: number): void {
-  const slots = kafka.topics.get(topic)?.partitions[partition]?.slots
-  for (let i = 0; slots && i < records; i++) slots.push(`${topic}-${partition}@${slots.length}`)
+  const slots = kafka.topics.get(topic)?.partitions[partition]?.slots ?? []
+  for (let i = 0; i < records; i++) slots.push(`${topic}-${partition}@${slots.length}`)
 }
 
 /** What a consumer from the beginning would see now: `topic-partition@offset`, sorted. */
