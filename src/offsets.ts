@@ -78,6 +78,7 @@ export const stringifyExact = (value: unknown): string =>
 
 /** Parses JSON; integers that a double cannot hold become bigint, all others stay number. */
 export function parseExact(text: string): unknown {
+  if (!/\d{16}/.test(text)) return JSON.parse(text) // no number needs more than a double, and a reviver is slow
   const revive = (_key: string, value: unknown, context: { source?: string }): unknown =>
     typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(context.source ?? '')
       ? BigInt(context.source ?? '')
@@ -155,12 +156,3 @@ export const isObject = (value: unknown): value is Record<string, unknown> =>
 
 // A value for a message; an object or a text is shown as JSON.
 const textOf = (value: unknown): string => (typeof value === 'number' ? String(value) : stringifyExact(value))
-
-/** An offset in a stored entry (as in task lists), from 0 to 2^63-1. @throws LOG_ENTRY_UNREADABLE naming the entry. */
-export function storedOffset(entry: string, value: unknown): bigint {
-  try {
-    return offsetFrom(entry, value)
-  } catch (error) {
-    throw new SluiceError('LOG_ENTRY_UNREADABLE', { entry, reason: `${textOf(value)} is not an offset` }, error)
-  }
-}

@@ -2,10 +2,10 @@
 import type { BatchContext } from './context.ts'
 import { enforce } from './data-loss.ts'
 import type { DataLossFinding, DataLossReason } from './data-loss.ts'
-import { SluiceError } from './errors.ts'
+import { SluiceError, isSluiceError } from './errors.ts'
 import type { OffsetsEntry, RangeReceipt, RangeReport } from './log.ts'
 import { RecordHash } from './mapping.ts'
-import type { DataWriter, IsolationLevel, TaskId } from './ports.ts'
+import type { DataWriter, IsolationLevel, RecordBatch, TaskId } from './ports.ts'
 import type { OffsetRange } from './ranges.ts'
 
 type Staged = Pick<RangeReport, 'ranges' | 'dataLoss' | 'message'>
@@ -66,11 +66,21 @@ async function copyRange(
       hash.update(next.value)
       const batch = context.toRows(next.value)
       rows += batch.length
-      await writer.write(batch)
+      await writer.write(batch).catch((error: unknown) => {
+        throw locatedIn(next.value, error)
+      })
     }
   } finally {
     await reading.return({ highWatermark: null, dataLoss: [] })
   }
+}
+
+/** A row that its column refuses gets the place where its record is: a mapping may make any number of rows of one. */
+function locatedIn(batch: RecordBatch, error: unknown): unknown {
+  if (!isSluiceError(error, 'ROW_INVALID')) return error
+  const { topic, partition, length } = batch
+  const offset = length === 1 ? String(batch.offset(0)) : `${batch.offset(0)} to ${batch.offset(length - 1)}`
+  return new SluiceError('MAPPING_FAILED', { topic, partition, offset, reason: error.message }, error)
 }
 
 /** Topics of the task whose id is another than the plan's, or that are gone, with what that makes of their ranges (P9). */

@@ -13,7 +13,6 @@ import {
   parseExact,
   partitionsNotIn,
   sameOffsets,
-  storedOffset,
   stringifyExact,
   withoutTopics,
 } from '../src/offsets.ts'
@@ -148,19 +147,5 @@ describe('JSON', () => {
 
   test.each(['', '{', '{"t":{"0":1}} x'])('%j is no JSON', (text) => {
     expect(() => offsetsFromJson(text)).toThrow(SyntaxError)
-  })
-})
-
-describe('offsets in stored entries', () => {
-  test.each([
-    [0, 0n],
-    [9007199254740993n, 9007199254740993n],
-    [MAX_INT64, MAX_INT64],
-  ])('%s', (value, offset) => {
-    expect(storedOffset('offsets/3', value)).toBe(offset)
-  })
-
-  test.each([-1, 1.5, 2 ** 53, '5', null, undefined, MAX_INT64 + 1n])('%s is refused, naming the entry', (value) => {
-    expect(() => storedOffset('offsets/3', value)).toThrow(/^offsets\/3 cannot be read: .* is not an offset/)
   })
 })

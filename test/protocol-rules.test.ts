@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { commitBatch, planBatch, processRange } from '../src/batch.ts'
 import type { PlanOutcome } from '../src/batch.ts'
 import type { BatchContext, Run } from '../src/context.ts'
+import { SluiceError } from '../src/errors.ts'
 import { decodeOffsets, encodeOffsets } from '../src/log.ts'
 import { append, createTopic, recordsIn } from './support/fake-kafka.ts'
 import { rowsOf } from './support/memory-sink.ts'
@@ -517,5 +518,29 @@ describe('P20: after the abort no durable effect begins', () => {
     }
     await expect(planBatch(w.process(), newRun(), abort.signal)).rejects.toMatchObject({ name: 'ABORTED' })
     expect([idsOf(w, 'meta'), idsOf(w, 'offsets')]).toEqual([['metadata'], []])
+  })
+})
+
+describe('a row that the sink refuses', () => {
+  it('is named by topic, partition and offsets, and nothing is reported', async () => {
+    const w = world({ t: [2] })
+    const run = newRun()
+    const context = w.process()
+    const planned = await plan(context, run)
+    const refusing = {
+      ...context.sink,
+      createWriter: async () => ({
+        write: async () => {
+          throw new SluiceError('ROW_INVALID', { column: 'n', reason: 'a text is no int' })
+        },
+        commit: async () => ({ objects: [], rows: 0, bytes: 0, detail: '' }),
+        abort: async () => {},
+      }),
+    }
+    await expect(work({ ...context, sink: refusing }, run, planned, 0)).rejects.toMatchObject({
+      name: 'MAPPING_FAILED',
+      message: expect.stringMatching(/t-0 at offset 0 to 1: .*'n'/),
+    })
+    expect(idsOf(w, 'reports/0')).toEqual([])
   })
 })
