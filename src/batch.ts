@@ -13,6 +13,7 @@
  * rules, listed in README.md beside this file.
  */
 import type { Delay } from './admission.ts'
+import type { BlockedPartition } from './blocked.ts'
 import { SluiceError, reasonOf } from './errors.ts'
 import type { BatchContext, Run } from './context.ts'
 import {
@@ -61,7 +62,13 @@ export type PlanOutcome =
       /** Where the stored log put the query's start, so that starting options were not used; null for a fresh query. */
       readonly resumedFrom: string | null
     }
-  | { readonly kind: 'noNewData'; readonly token: number; readonly resumedFrom: string | null }
+  | {
+      readonly kind: 'noNewData'
+      readonly token: number
+      readonly resumedFrom: string | null
+      /** What waits for open transactions. */
+      readonly blocked: readonly BlockedPartition[]
+    }
   /** Fewer new offsets than minOffsetsPerTrigger. */
   | { readonly kind: 'delayed'; readonly delay: Delay; readonly token: number; readonly resumedFrom: string | null }
   | { readonly kind: 'busy'; readonly holder: string }
@@ -88,7 +95,7 @@ export async function planBatch(context: BatchContext, run: Run, signal: AbortSi
   if (draft.kind === 'delay') return { kind: 'delayed', delay: draft, token, resumedFrom }
   if (draft.kind === 'noNewData') {
     if (draft.isPass) await context.lease.passed(token, triggerMs, signal)
-    return { kind: 'noNewData', token, resumedFrom }
+    return { kind: 'noNewData', token, resumedFrom, blocked: draft.blocked }
   }
   const { batchId } = draft.entry
   const text = encodeOffsets(draft.entry)

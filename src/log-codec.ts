@@ -2,6 +2,7 @@
  * How the text of an entry is read: its version first, then field by field, so that an entry that is damaged is refused
  * by name and nothing is guessed.
  */
+import type { BlockedPartition } from './blocked.ts'
 import type { DataLossFinding, DataLossReason } from './data-loss.ts'
 import { SluiceError, reasonOf } from './errors.ts'
 import type { Fingerprint, RangeReceipt } from './log.ts'
@@ -103,6 +104,19 @@ export const findingsFrom = (value: unknown): DataLossFinding[] =>
       ...rangeFrom(finding, 'dataLoss'),
       reason: oneOf(reason, 'dataLoss.reason', reasons),
       ...(newEnd === undefined ? {} : { newEnd: offsetFrom('dataLoss.newEnd', newEnd) }),
+    }
+  })
+
+/** What plans and progress tell of open transactions. */
+export const blockedFrom = (value: unknown): BlockedPartition[] =>
+  arrayOf(value, 'blocked').map((one) => {
+    const { topic, partition, lastStableOffset, offsets, since } = objectOf(one, 'blocked')
+    return {
+      topic: textOf(topic, 'blocked.topic'),
+      partition: countOf(partition, 'blocked.partition'),
+      lastStableOffset: offsetFrom('blocked.lastStableOffset', lastStableOffset),
+      offsets: offsetFrom('blocked.offsets', offsets),
+      since: textOf(since, 'blocked.since'),
     }
   })
 

@@ -5,11 +5,13 @@
  * Every entry starts with `"v"`. A reader refuses a version above its own by name (K16); a release writes a new version
  * only once its predecessor could read it (P22).
  */
+import type { BlockedPartition } from './blocked.ts'
 import type { DataLossFinding } from './data-loss.ts'
 import { SluiceError } from './errors.ts'
 import {
   LOG_VERSION,
   arrayOf,
+  blockedFrom,
   countOf,
   decodeEntry,
   findingsFrom,
@@ -69,6 +71,8 @@ export interface OffsetsEntry {
   readonly tasks: readonly (readonly OffsetRange[])[]
   /** Losses that the planner found and, with failOnDataLoss=false, went on from. */
   readonly dataLoss: readonly DataLossFinding[]
+  /** What waited for open transactions when the batch was planned. */
+  readonly blocked: readonly BlockedPartition[]
   readonly fingerprint: Fingerprint
 }
 
@@ -157,6 +161,7 @@ export function encodeOffsets(entry: OffsetsEntry): string {
     topicIds: [...entry.topicIds],
     fingerprint: entry.fingerprint,
     dataLoss: entry.dataLoss,
+    blocked: entry.blocked,
     topics, // named once: thousands of ranges share a few names
     tasks: entry.tasks.map((ranges) => ranges.map((r) => [indexOf.get(r.topic), r.partition, r.from, r.until])),
   })
@@ -178,6 +183,7 @@ export const decodeOffsets = (batchId: number, text: string): OffsetsEntry =>
         arrayOf(ranges, 'tasks').map((range) => rangeFromTuple(topics, arrayOf(range, 'tasks')))
       ),
       dataLoss: findingsFrom(json['dataLoss']),
+      blocked: blockedFrom(json['blocked']),
       fingerprint: fingerprintFrom(json['fingerprint']),
     }
   })

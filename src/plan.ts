@@ -4,6 +4,8 @@
  */
 import { admitOffsets, unlimited } from './admission.ts'
 import type { Admission, ReadLimit } from './admission.ts'
+import { blockedPartitions, stableLatest } from './blocked.ts'
+import type { BlockedPartition } from './blocked.ts'
 import type { BatchContext, Run } from './context.ts'
 import { checkDataLoss, enforce, recreatedTopics } from './data-loss.ts'
 import { checkFrozenEnd } from './frozen-end.ts'
@@ -30,18 +32,19 @@ export type Draft = Drafted & {
   readonly isPass: boolean
 }
 
-type Drafted = { readonly kind: 'batch'; readonly entry: OffsetsEntry } | Exclude<Admission, { kind: 'admit' }>
+type Drafted =
+  | { readonly kind: 'batch'; readonly entry: OffsetsEntry }
+  | (Exclude<Admission, { kind: 'admit' }> & { readonly blocked: readonly BlockedPartition[] })
 
 /** The next batch as it would be logged, every check done; or why there is none. */
 export async function draftNext(context: BatchContext, request: DraftRequest, signal: AbortSignal): Promise<Draft> {
   const { resume, run } = request
   const start = resume.kind === 'next' ? resume.previous.end : await frozenStart(context, request, signal)
   const assigned = await context.offsets.assigned(signal)
-  const observed = run.availableNow
-    ? await frozenEnd(context, run, assigned, signal)
-    : { latest: await context.offsets.latest(assigned.partitions, signal), isFrozen: false }
+  const ends = await endsNow(context, request, { start, assigned }, signal)
+  const frozen = run.availableNow ? await frozenEnd(context, run, ends.latest, signal) : null
   const limit = await readLimitOf(context, { ...request, newestBatch: newestOf(request) }, signal)
-  const drafted = await draftBetween(context, request, { start, assigned, ...observed, limit }, signal)
+  const drafted = await draftBetween(context, request, { start, assigned, ends, frozen, limit }, signal)
   return { ...drafted, isPass: limit.min !== null && drafted.kind !== 'delay' }
 }
 
@@ -66,23 +69,21 @@ async function frozenStart(
     earliest,
     latest,
   })
-  await draftBetween(context, request, { start, latest, assigned, isFrozen: false, limit: unlimited }, signal)
+  const ends = await endsNow(context, request, { start, assigned }, signal)
+  await draftBetween(context, request, { start, assigned, ends, frozen: null, limit: unlimited }, signal)
   return freeze(context, logKeys.source, start, signal)
 }
 
-/** The end of an AvailableNow run: what Kafka held at its first plan, once any replay was done (P18). Frozen: by an earlier one. */
+/** The end of an AvailableNow run: what Kafka held at its first plan, once any replay was done (P18). */
 async function frozenEnd(
   context: BatchContext,
   run: Run,
-  assigned: AssignedPartitions,
+  latest: PartitionOffsets,
   signal: AbortSignal
-): Promise<Pick<Observed, 'latest' | 'isFrozen'>> {
+): Promise<PartitionOffsets> {
   const key = logKeys.runEnd(run.runId)
   const stored = await context.log.get(key, signal)
-  if (stored !== null) return { latest: decodeOffsetMap(entryName(key), stored), isFrozen: true }
-  const latest = await context.offsets.latest(assigned.partitions, signal)
-  const end = await freeze(context, key, latest, signal)
-  return { latest: end, isFrozen: end !== latest }
+  return stored === null ? freeze(context, key, latest, signal) : decodeOffsetMap(entryName(key), stored)
 }
 
 /** Puts a position once; whoever comes second uses the stored one (P11). */
@@ -96,26 +97,59 @@ async function freeze(
   return outcome.kind === 'added' ? offsets : decodeOffsetMap(entryName(key), outcome.entry)
 }
 
-interface Observed {
+interface Place {
   readonly start: PartitionOffsets
-  readonly latest: PartitionOffsets
   readonly assigned: AssignedPartitions
-  /** `latest` is the run's end and was found before this plan. */
-  readonly isFrozen: boolean
+}
+
+interface Ends {
+  /** What Kafka holds now, as far as the isolation level lets a batch see it. */
+  readonly latest: PartitionOffsets
+  readonly blocked: readonly BlockedPartition[]
+}
+
+/** One request per leader; under read_committed a second one, since only the planner sees partitions that stand still. */
+async function endsNow(
+  context: BatchContext,
+  { resume, triggerMs }: DraftRequest,
+  { start, assigned }: Place,
+  signal: AbortSignal
+): Promise<Ends> {
+  const { offsets, options } = context
+  const { partitions } = assigned
+  const known = withoutTopics(start, recreatedSince(resume, assigned))
+  if (options.isolationLevel === 'read_uncommitted')
+    return { latest: await offsets.latest(partitions, signal, known), blocked: [] }
+  const highWatermarks = await offsets.highWatermarks(partitions, signal, known)
+  const ends = { highWatermarks, lastStable: await offsets.latest(partitions, signal) }
+  return {
+    latest: stableLatest(ends, known),
+    blocked: blockedPartitions(ends, resume.kind === 'next' ? resume.previous.blocked : [], triggerMs),
+  }
+}
+
+const recreatedSince = (resume: DraftRequest['resume'], { topicIds }: AssignedPartitions): ReadonlySet<string> =>
+  resume.kind === 'next' ? recreatedTopics(resume.previous.topicIds, topicIds) : new Set()
+
+interface Observed extends Place {
+  readonly ends: Ends
+  /** The run's end, where it has one. */
+  readonly frozen: PartitionOffsets | null
   readonly limit: ReadLimit
 }
 
 async function draftBetween(
   context: BatchContext,
   request: DraftRequest,
-  { start, latest, assigned, isFrozen, limit }: Observed,
+  { start, assigned, ends, frozen, limit }: Observed,
   signal: AbortSignal
 ): Promise<Drafted> {
   const { run, queryId, resume, triggerMs } = request
   const { options } = context
   const newestBatch = newestOf(request)
-  const recreated =
-    resume.kind === 'next' ? recreatedTopics(resume.previous.topicIds, assigned.topicIds) : new Set<string>()
+  const { blocked } = ends
+  const latest = frozen ?? ends.latest
+  const recreated = recreatedSince(resume, assigned)
   // A recreated topic's stored position means nothing: its partitions are as good as new (decision 7).
   const known = withoutTopics(start, recreated)
   const added = partitionsNotIn(latest, known)
@@ -127,11 +161,11 @@ async function draftBetween(
     limit,
     fresh: newestBatch === null, // batch 0 runs even where nothing is new (decision 8)
   })
-  if (admitted.kind !== 'admit') return admitted
+  if (admitted.kind !== 'admit') return { ...admitted, blocked }
   const { end } = admitted
-  if (isFrozen)
-    checkFrozenEnd({ end, frozen: latest, latest: await context.offsets.latest(assigned.partitions, signal) })
-  const checked = checkDataLoss({ start, end, earliestOfNew, recreated, groupIdGiven: options.groupIdGiven })
+  if (frozen !== null) checkFrozenEnd({ end, frozen, latest: ends.latest, recreated })
+  const { groupIdGiven } = options
+  const checked = checkDataLoss({ start, end, latest, earliestOfNew, recreated, groupIdGiven })
   const dataLoss = enforce(checked.findings, options.failOnDataLoss)
   const fingerprint = await context.sink.check(queryId, newestBatch, signal)
   const entry: OffsetsEntry = {
@@ -145,6 +179,7 @@ async function draftBetween(
     isolationLevel: options.isolationLevel,
     tasks: splitRanges(checked.ranges, options).map((range) => [range]),
     dataLoss,
+    blocked,
     fingerprint: { sink: fingerprint, mapping: context.mappingDigest },
   }
   return { kind: 'batch', entry }

@@ -2,9 +2,11 @@
  * A batch's progress in the shape of Spark's StreamingQueryProgress (spark-semantics 7): the same fields in the same
  * order, then one trailing `sluice` object for what Spark does not have (protocol decision 13).
  */
+import type { BlockedPartition } from './blocked.ts'
 import type { DataLossFinding } from './data-loss.ts'
 import {
   arrayOf,
+  blockedFrom,
   booleanOf,
   countOf,
   findingsFrom,
@@ -46,6 +48,8 @@ export interface SluiceProgress {
   /** Against the high watermarks that the workers last saw, so unlike Spark's not as old as the plan (decision 12). */
   readonly offsetsBehindLatestAtCommit: bigint
   readonly dataLoss: readonly DataLossFinding[]
+  /** What waited for open transactions when the batch was planned, and since when; only under read_committed. */
+  readonly blocked: readonly BlockedPartition[]
 }
 
 export interface StreamingQueryProgress {
@@ -127,6 +131,7 @@ export function progressOf(input: ProgressInput): StreamingQueryProgress {
       outputBytes: sum(reports.map((r) => r.message.bytes)),
       offsetsBehindLatestAtCommit: behind(plan, reports),
       dataLoss: [...plan.dataLoss, ...reports.flatMap((r) => r.dataLoss)],
+      blocked: plan.blocked,
     },
   }
 }
@@ -240,6 +245,7 @@ const sluiceFrom = (json: Record<string, unknown>): SluiceProgress => ({
   outputBytes: countOf(json['outputBytes'], 'outputBytes'),
   offsetsBehindLatestAtCommit: int64Of(json['offsetsBehindLatestAtCommit'], 'offsetsBehindLatestAtCommit'),
   dataLoss: findingsFrom(json['dataLoss']),
+  blocked: blockedFrom(json['blocked']),
 })
 
 const ratesFrom = (json: Record<string, unknown>): Rates => ({

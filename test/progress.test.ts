@@ -199,6 +199,7 @@ describe('what Spark does not tell', () => {
     const plan = planOf([range(0, 5, 15), range(1, 0, 4)], {
       latest: offsets({ t: [20, 4] }),
       dataLoss: [{ ...range(1, 0, 2), reason: 'PARTITION_OFFSET_CHANGED' }],
+      blocked: [{ topic: 't', partition: 2, lastStableOffset: 3n, offsets: 2n, since: '2026-11-30T07:59:15.456Z' }],
     })
     const loss = { ...range(0, 5, 6), reason: 'COULD_NOT_READ_OFFSET_RANGE' } as const
     const reports = [
@@ -220,6 +221,7 @@ describe('what Spark does not tell', () => {
       outputBytes: 40,
       offsetsBehindLatestAtCommit: 10n, // p0 against the watermark of its last fetch, p1 against the plan
       dataLoss: [...plan.dataLoss, loss],
+      blocked: plan.blocked,
     })
   })
 

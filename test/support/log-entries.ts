@@ -35,6 +35,7 @@ export const planOf = (ranges: readonly OffsetRange[], changes: Partial<OffsetsE
   isolationLevel: 'read_uncommitted',
   tasks: ranges.map((one) => [one]),
   dataLoss: [],
+  blocked: [],
   fingerprint: { sink: 'table', mapping: 'bronze' },
   ...changes,
 })
@@ -94,8 +95,18 @@ const finding: fc.Arbitrary<DataLossFinding> = fc
       'TOPIC_RECREATED'
     )
   )
-  .map(([of, reason]) => ({ ...of, reason }))
+  .map(([of, reason]) => ({ ...of, reason, ...(reason === 'TOPIC_RECREATED' && { newEnd: of.until }) }))
 const dataLoss = fc.array(finding, { maxLength: 3 })
+const blocked = fc.array(
+  fc.record({
+    topic,
+    partition,
+    lastStableOffset: int64,
+    offsets: int64,
+    since: fc.constant('2026-11-30T07:59:15.456Z'),
+  }),
+  { maxLength: 3 }
+)
 
 export const anyOffsetMap = offsetMap
 
@@ -110,6 +121,7 @@ export const anyOffsetsEntry: fc.Arbitrary<OffsetsEntry> = fc.record({
   isolationLevel: fc.constantFrom('read_uncommitted', 'read_committed'),
   tasks: fc.array(fc.array(anyRange, { maxLength: 3 }), { maxLength: 5 }),
   dataLoss,
+  blocked,
   fingerprint,
 })
 
@@ -174,6 +186,7 @@ const progress: fc.Arbitrary<StreamingQueryProgress> = fc
       outputBytes: count,
       offsetsBehindLatestAtCommit: int64,
       dataLoss,
+      blocked,
     }),
   })
   .map(({ rates: r, ...rest }) => ({ ...rest, ...r }))
