@@ -2,7 +2,6 @@
  * Topic partitions and offset maps. An offset in any log is the next offset to read (spark-semantics 0.1), so a
  * range is `[from, until)` and a stored end is the next start. Offsets are bigint: 64-bit, exact.
  */
-import { SluiceError } from './errors.ts'
 
 export interface TopicPartition {
   readonly topic: string
