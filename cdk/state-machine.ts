@@ -18,6 +18,7 @@ const passing = Object.entries(errorConditions).flatMap(([name, { retryable }]) 
 
 /** The platform's own passing failures, a killed process among them: each step finds what it did before. */
 const platform = [
+  'Lambda.ClientExecutionTimeoutException',
   'Lambda.ServiceException',
   'Lambda.AWSLambdaException',
   'Lambda.SdkClientException',
@@ -28,15 +29,9 @@ const platform = [
 ]
 
 /** 3 repeats: the history's budget in src/steps.ts counts on it. */
-const retry = [
-  {
-    ErrorEquals: [...passing, ...platform],
-    IntervalSeconds: 2,
-    BackoffRate: 2,
-    MaxAttempts: 3,
-    JitterStrategy: 'FULL',
-  },
-]
+const repeat = { IntervalSeconds: 2, BackoffRate: 2, MaxAttempts: 3, JitterStrategy: 'FULL' }
+const retry = [{ ErrorEquals: [...passing, ...platform], ...repeat }]
+const alreadyExists = 'StepFunctions.ExecutionAlreadyExistsException'
 const caught = [{ ErrorEquals: ['States.ALL'], ResultPath: '$.failure', Next: 'Release' }]
 const invoke = { Type: 'Task', Resource: 'arn:aws:states:::lambda:invoke', Retry: retry }
 const kindIs = (variable: string, kind: string, next: string) => ({
@@ -102,11 +97,13 @@ export const stateMachineDefinition = ({ planner, worker, committer, maxConcurre
       Type: 'Task',
       Resource: 'arn:aws:states:::states:startExecution',
       Parameters: { 'StateMachineArn.$': '$$.StateMachine.Id', 'Name.$': '$.name', 'Input.$': '$.input' },
-      // Somebody continued the run already: success (P18).
-      Catch: [
-        { ErrorEquals: ['StepFunctions.ExecutionAlreadyExistsException'], ResultPath: null, Next: 'Done' },
-        ...caught,
+      // Starting the same execution again finds it, so any failure may be tried again; but a taken name stays taken.
+      Retry: [
+        { ErrorEquals: [alreadyExists], MaxAttempts: 0 },
+        { ErrorEquals: ['States.TaskFailed'], ...repeat },
       ],
+      // Somebody continued the run already: success (P18).
+      Catch: [{ ErrorEquals: [alreadyExists], ResultPath: null, Next: 'Done' }, ...caught],
       ResultPath: null,
       Next: 'Done',
     },

@@ -4,6 +4,7 @@
  *
  * An execution is one run, or a part of it: `input.run` names the run that it continues (P18).
  */
+import { createHash } from 'node:crypto'
 import { commitBatch, planBatch, processRange } from './batch.ts'
 import type { PlanOutcome } from './batch.ts'
 import type { BatchContext } from './context.ts'
@@ -55,11 +56,14 @@ export type CommitStepOutcome =
   | { readonly kind: 'again'; readonly reason: 'incomplete' | 'redo' | 'more' }
   | { readonly kind: 'done'; readonly reason: 'committed' | 'superseded' }
 
-/** The history of an execution ends at 25,000 entries; the rest is for what surrounds the tasks. */
+// The history of an execution ends at 25,000 entries (P13). In entries, a task state is 5 (entered, scheduled, started,
+// succeeded, exited) and each of its at most 3 repeats 3 more (failed, scheduled, started): 14. Any other state is 2.
+
+/** What is left to 25,000 is for the last pass (60), its plan that says `continue` or `done`, Continue or Release: under 120. */
 const HISTORY_ENTRIES = 24_000
-/** One task in a Map: 7 entries, and 3 more for each of its at most 3 repeats. */
+/** A task in a Map: 14, and 2 of its iteration. */
 const ENTRIES_PER_TASK = 16
-/** Planning, waiting, committing, with their repeats. */
+/** Plan 14, Planned 2, the Map itself 4, Commit 14, Committed 2: 36; a wait is Plan 14, Planned 2, Wait 2. The rest is reserve. */
 const ENTRIES_PER_PASS = 60
 /** A pass of fewer tasks than this is not worth having: the next execution starts afresh. */
 const SMALLEST_PASS = 100
@@ -86,11 +90,11 @@ export async function planStep(
   const room = Math.floor((HISTORY_ENTRIES - entries) / ENTRIES_PER_TASK)
   if (room < SMALLEST_PASS) {
     const part = (input.part ?? 0) + 1
-    return { kind: 'continue', name: `${runId}-${part}`.slice(-80), input: { ...input, run: runId, part } }
+    return { kind: 'continue', name: continuationName(runId, part), input: { ...input, run: runId, part } }
   }
   const isByHand = input.trigger === 'availableNow'
   const availableNow = isByHand || trigger.kind === 'availableNow'
-  const plan = await releasing(batch, runId, signal, () => planBatch(batch, { runId, availableNow }, signal))
+  const plan = await planBatch(batch, { runId, availableNow }, signal)
   if (plan.kind === 'busy') {
     if (!isByHand || waits >= MAX_WAITS) return { kind: 'done', reason: 'busy', holder: plan.holder }
     return { kind: 'wait', seconds: WAIT_SECONDS, entries: entries + ENTRIES_PER_PASS, waits: waits + 1 }
@@ -109,6 +113,12 @@ export async function planStep(
   }
 }
 
+/** `<run>-<k>` (P18), or a digest of a run's name that leaves no room: a name has at most 80 characters. */
+function continuationName(runId: string, part: number): string {
+  const name = `${runId}-${part}`
+  return name.length <= 80 ? name : `${createHash('sha256').update(runId).digest('hex').slice(0, 40)}-${part}`
+}
+
 const runMessage = (
   runId: string,
   availableNow: boolean,
@@ -124,7 +134,7 @@ const runMessage = (
 
 /** Answers nothing: the report is in the log, and a state machine that collects answers has a limit (B55). */
 export async function workStep({ batch }: StepContext, event: unknown, signal: AbortSignal): Promise<null> {
-  const { message, task } = objectOf(event)
+  const { message, task } = objectOf(event, 'it')
   await processRange(batch, { ...runMessageOf(message), task: numberOf(task, 'task') }, signal)
   return null
 }
@@ -135,7 +145,7 @@ export async function commitStep(
   signal: AbortSignal,
   onProgress: (progress: StreamingQueryProgress, warnings: readonly string[]) => void = () => {}
 ): Promise<CommitStepOutcome> {
-  const message = runMessageOf(objectOf(event)['message'])
+  const message = runMessageOf(objectOf(event, 'it')['message'])
   const outcome = await commitBatch(batch, message, signal)
   if (outcome.kind === 'superseded') return { kind: 'done', reason: 'superseded' }
   // Planned again: what is left to do.
@@ -147,29 +157,14 @@ export async function commitStep(
   return { kind: 'done', reason: 'committed' }
 }
 
-/** A schedule's tick makes one batch, and another only when its own took longer than the interval (decision 5). */
+/** A schedule's tick makes one batch, and another when its own took longer than the interval; without one, always (decision 5). */
 const hasNextTriggerPassed = (trigger: Trigger, triggerMs: number, nowMs: number): boolean =>
-  trigger.kind === 'processingTime' && trigger.intervalMs > 0 && nextBoundary(triggerMs, trigger.intervalMs) <= nowMs
+  trigger.kind === 'processingTime' && nextBoundary(triggerMs, trigger.intervalMs) <= nowMs
 
 /** A run that holds the lease gets it again under its own id. */
 async function releaseRun(batch: BatchContext, runId: string, signal: AbortSignal): Promise<void> {
   const lease = await batch.lease.acquire(runId, signal)
   if (lease.kind === 'held') await batch.lease.release(lease.token, signal)
-}
-
-/** A plan that fails its checks frees the lease that it took; the failure is what counts. After an abort nothing begins (P20). */
-async function releasing<T>(
-  batch: BatchContext,
-  runId: string,
-  signal: AbortSignal,
-  work: () => Promise<T>
-): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    if (!signal.aborted) await releaseRun(batch, runId, signal).catch(() => {})
-    throw error
-  }
 }
 
 // -- events. They come from the state machine, or from somebody's hand.
@@ -183,7 +178,7 @@ interface PlanEvent {
 }
 
 function planEvent(event: unknown): PlanEvent {
-  const { execution, input, entries, waits, release } = objectOf(event)
+  const { execution, input, entries, waits, release } = objectOf(event, 'it')
   if (typeof execution !== 'string' || execution === '') return malformed("'execution' is not a name")
   return {
     execution,
@@ -195,7 +190,7 @@ function planEvent(event: unknown): PlanEvent {
 }
 
 function startInput(input: unknown): StartInput {
-  const { trigger, run, part, ...others } = objectOf(input ?? {})
+  const { trigger, run, part, ...others } = objectOf(input ?? {}, "'input'")
   const [unknown] = Object.keys(others)
   if (unknown !== undefined) return malformed(`'${unknown}' is unknown in the input; it takes 'trigger'`)
   if (trigger !== undefined && trigger !== 'availableNow') return malformed("'trigger' takes 'availableNow'")
@@ -208,7 +203,7 @@ function startInput(input: unknown): StartInput {
 }
 
 function runMessageOf(value: unknown): RunMessage {
-  const { runId, batchId, token, triggerMs, replay, availableNow } = objectOf(value)
+  const { runId, batchId, token, triggerMs, replay, availableNow } = objectOf(value, "'message'")
   if (typeof runId !== 'string') return malformed("'message.runId' is not a text")
   return {
     runId,
@@ -223,8 +218,8 @@ function runMessageOf(value: unknown): RunMessage {
 const malformed = (reason: string): never => {
   throw new SluiceError('EVENT_MALFORMED', { reason })
 }
-const objectOf = (value: unknown): Record<string, unknown> =>
-  isObject(value) ? value : malformed('it is not a JSON object')
+const objectOf = (value: unknown, name: string): Record<string, unknown> =>
+  isObject(value) ? value : malformed(`${name} is not a JSON object`)
 const numberOf = (value: unknown, name: string): number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0
     ? value
