@@ -11,8 +11,8 @@ import { checkDataLoss, enforce, recreatedTopics } from './data-loss.ts'
 import { checkFrozenEnd } from './frozen-end.ts'
 import { decodeOffsetMap, encodeOffsetMap, entryName, logKeys } from './log.ts'
 import type { OffsetsEntry, ResumePoint } from './log.ts'
-import { resolveStart } from './offset-range-limit.ts'
-import { partitionsNotIn, withoutTopics } from './offsets.ts'
+import { namedPartitions, resolveStart, timestampsToMatch } from './offset-range-limit.ts'
+import { entriesOf, partitionsNotIn, withoutTopics } from './offsets.ts'
 import type { PartitionOffsets } from './offsets.ts'
 import type { AssignedPartitions, EntryKey, LastPass } from './ports.ts'
 import { splitRanges } from './ranges.ts'
@@ -40,7 +40,8 @@ type Drafted =
 export async function draftNext(context: BatchContext, request: DraftRequest, signal: AbortSignal): Promise<Draft> {
   const { resume, run } = request
   const start = resume.kind === 'next' ? resume.previous.end : await frozenStart(context, request, signal)
-  const assigned = await context.offsets.assigned(signal)
+  const topicIds = resume.kind === 'next' ? resume.previous.topicIds : new Map()
+  const assigned = await context.offsets.assigned(signal, { partitions: entriesOf(start), topicIds })
   const ends = await endsNow(context, request, { start, assigned }, signal)
   const frozen = run.availableNow ? await frozenEnd(context, run, ends.latest, signal) : null
   const limit = await readLimitOf(context, { ...request, newestBatch: newestOf(request) }, signal)
@@ -61,20 +62,35 @@ async function frozenStart(
 ): Promise<PartitionOffsets> {
   const stored = await context.log.get(logKeys.source, signal)
   if (stored !== null) return decodeOffsetMap(entryName(logKeys.source), stored)
-  const assigned = await context.offsets.assigned(signal)
-  const earliest = await context.offsets.earliest(assigned.partitions, signal)
-  const latest = await context.offsets.latest(assigned.partitions, signal)
-  const start = resolveStart(context.options.startingOffsets, {
-    assigned: assigned.partitions,
-    earliest,
-    latest,
-  })
+  const { start, assigned } = await firstStart(context, signal)
   const ends = await endsNow(context, request, { start, assigned }, signal)
   await draftBetween(context, request, { start, assigned, ends, frozen: null, limit: unlimited }, signal)
   return freeze(context, logKeys.source, start, signal)
 }
 
-/** The end of an AvailableNow run: what Kafka held at its first plan, once any replay was done (P18). */
+/**
+ * What the starting options mean now. The end is asked for before the timestamps are: a record that comes in between is matched
+ * then, and never falls between the two.
+ * @throws KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED, KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED,
+ * KAFKA_NO_OFFSET_FOR_TIMESTAMP
+ */
+async function firstStart({ offsets, options }: BatchContext, signal: AbortSignal): Promise<Place> {
+  const limit = options.startingOffsets
+  const named = namedPartitions(limit)
+  const known = named.length === 0 ? undefined : { partitions: named, topicIds: new Map() }
+  const assigned = await offsets.assigned(signal, known)
+  const { partitions } = assigned
+  const earliest = await offsets.earliest(partitions, signal)
+  const latest = await offsets.latest(partitions, signal)
+  const timestamps = timestampsToMatch(limit, partitions)
+  const matched = timestamps === null ? new Map() : await offsets.forTimestamps(timestamps, signal)
+  return { start: resolveStart(limit, { assigned: partitions, earliest, latest, matched }), assigned }
+}
+
+/**
+ * The end of an AvailableNow run: what Kafka held at its first plan, once any replay was done (P18). Where nothing was found
+ * there is no end to keep.
+ */
 async function frozenEnd(
   context: BatchContext,
   run: Run,
@@ -83,7 +99,8 @@ async function frozenEnd(
 ): Promise<PartitionOffsets> {
   const key = logKeys.runEnd(run.runId)
   const stored = await context.log.get(key, signal)
-  return stored === null ? freeze(context, key, latest, signal) : decodeOffsetMap(entryName(key), stored)
+  if (stored !== null) return decodeOffsetMap(entryName(key), stored)
+  return latest.size === 0 ? latest : freeze(context, key, latest, signal)
 }
 
 /** Puts a position once; whoever comes second uses the stored one (P11). */
@@ -167,7 +184,7 @@ async function draftBetween(
   const { groupIdGiven } = options
   const checked = checkDataLoss({ start, end, latest, earliestOfNew, recreated, groupIdGiven })
   const dataLoss = enforce(checked.findings, options.failOnDataLoss)
-  const fingerprint = await context.sink.check(queryId, newestBatch, signal)
+  const fingerprint = await context.sink.check(queryId, { newest: newestBatch, committed: newestBatch }, signal)
   const entry: OffsetsEntry = {
     batchId: newestBatch === null ? 0 : newestBatch + 1,
     runId: run.runId,
