@@ -8,7 +8,7 @@ import { collectOptions } from './option-values.ts'
 import type { Environment } from './option-values.ts'
 import { parseOptions } from './options.ts'
 import type { KafkaOptions, SourceOptions } from './options.ts'
-import { checkBatchLimits, checkStartAgainstEnd, endFrom, startFrom } from './position-options.ts'
+import { checkBatchLimits, checkStartAgainstEnd, endFrom, startFrom, startGiven } from './position-options.ts'
 
 type OffsetsByPartition = string | Readonly<Record<string, Readonly<Record<string, number | bigint>>>>
 
@@ -26,26 +26,27 @@ export type BatchKafkaOptions = Omit<KafkaOptions, 'startingOffsets'> & {
 
 export type BatchOptions = SourceOptions & { readonly endingOffsets: OffsetRangeLimit }
 
-const positionOptions: readonly string[] = [
-  'startingTimestamp',
-  'startingOffsetsByTimestamp',
-  'startingOffsets',
-  'startingOffsetsByTimestampStrategy',
-  'endingTimestamp',
-  'endingOffsetsByTimestamp',
-  'endingOffsets',
-]
+const startOptions: readonly string[] = ['startingTimestamp', 'startingOffsetsByTimestamp', 'startingOffsets']
+const endOptions: readonly string[] = ['endingTimestamp', 'endingOffsetsByTimestamp', 'endingOffsets']
 
-export const isPositionOption = (name: string): boolean => positionOptions.includes(canonicalName(name) ?? '')
+const isOneOf =
+  (names: readonly string[]) =>
+  (option: string): boolean =>
+    names.includes(canonicalName(option) ?? '')
+
+/** By name, in any case. */
+export const isStartOption = isOneOf(startOptions)
+export const isEndOption = isOneOf(endOptions)
+export const isPositionOption = isOneOf([...startOptions, ...endOptions, 'startingOffsetsByTimestampStrategy'])
 
 /** What only a stream does. */
-const triggerOptions: readonly string[] = [
+const isTriggerOption = isOneOf([
   'maxOffsetsPerTrigger',
   'minOffsetsPerTrigger',
   'maxTriggerDelay',
   'sluice.maxBytesPerTrigger',
   'sluice.minBatchesToRetain',
-]
+])
 
 /**
  * Parses the options of a batch read. The checks come in Spark's order: the start, the end, those of a stream's options,
@@ -55,9 +56,7 @@ const triggerOptions: readonly string[] = [
  */
 export function parseBatchOptions(raw: Readonly<Record<string, unknown>>, env: Environment): BatchOptions {
   const options = parseBackfillOptions(raw, env)
-  const ignored = Object.keys(raw).filter(
-    (name) => raw[name] !== undefined && triggerOptions.includes(canonicalName(name) ?? '')
-  )
+  const ignored = Object.keys(raw).filter((name) => raw[name] !== undefined && isTriggerOption(name))
   const warnings = ignored.map((name) => `Option '${canonicalName(name) ?? name}' is ignored in a bounded read.`)
   return { ...options, warnings: [...options.warnings, ...warnings] }
 }
@@ -74,5 +73,12 @@ export function parseBackfillOptions(raw: Readonly<Record<string, unknown>>, env
   checkBatchLimits(startingOffsets, endingOffsets)
   const general = parseOptions(Object.fromEntries(given.filter(([name]) => !isPositionOption(name))), env)
   checkStartAgainstEnd(startingOffsets, endingOffsets)
-  return { ...general, startingOffsets, endingOffsets, warnings: [...warnings, ...general.warnings] }
+  const start = startGiven(positions)
+  return {
+    ...general,
+    startingOffsets,
+    startOptions: start.names,
+    endingOffsets,
+    warnings: [...warnings, ...general.warnings, ...start.warnings],
+  }
 }

@@ -154,7 +154,7 @@ describe('a bounded read refuses', () => {
     ['endingOffsetsByTimestamp', 'earliest', 'Expected e.g. {"topicA"'],
     ['startingOffsetsByTimestamp', '{"t":{"0":-1}}', 'the timestamp of t-0 is not an integer from 0'],
     ['endingOffsets', '{"t":3}', 'the value of topic "t" is not an object of partitions'],
-    ['startingOffsetsByTimestampStrategy', 'first', "'first' is not error or latest"],
+    ['startingOffsetsByTimestampStrategy', 'first', 'No value found'],
   ])('%s=%s', (name, value, message) => {
     const text = refusalOf({ startingTimestamp: name.includes('Strategy') ? 1 : undefined, [name]: value })
     expect(text).toContain(`OPTION_INVALID Option '${name}': `)
