@@ -146,7 +146,8 @@ export async function processRange(
   const attempt = context.newId()
   const batch = await batchIdentity(context, plan, signal)
   // Also the sink's refusal of another schema, before any object is written.
-  const fingerprint = { sink: await context.sink.check(batch.queryId, batchId, signal), mapping: context.mappingDigest }
+  const logged = { newest: batchId, committed: batchId === 0 ? null : batchId - 1 }
+  const fingerprint = { sink: await context.sink.check(batch.queryId, logged, signal), mapping: context.mappingDigest }
   const staged = await stageTask(context, { ...batch, task, attempt, ranges: rangesOf(plan, task) }, plan.entry, signal) // effect 2
   const report: RangeReport = {
     batchId,

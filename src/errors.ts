@@ -191,6 +191,11 @@ export const errorConditions = {
       `${p.sink} already records batch ${p.recorded}, which the log (newest batch ${p.batchId ?? 'none'}) did not plan. The log was restored to an earlier time or belongs to another query. ` +
       `The sink's end offsets are ${p.endOffsets}: start a new query from them.`
   ),
+  SINK_BEHIND_LOG: fatal(
+    (p: { sink: string; recorded: string; committed: number }) =>
+      `${p.sink} does not hold the batches of this query: the log has committed batch ${p.committed}, the sink's newest is ${p.recorded}. It is another table, or was restored to an earlier time. ` +
+      'Name the table that holds them, or give the query another name and say by startingOffsets where it begins.'
+  ),
   TABLE_SCHEMA_MISMATCH: fatal(
     (p: { table: string; differences: string }) =>
       `Table ${p.table} has another schema than the query: ${p.differences}. Change the query's schema or write to another table.`

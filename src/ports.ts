@@ -228,6 +228,12 @@ export interface DataWriter {
   abort(): Promise<void>
 }
 
+/** The newest batch that the log has planned, and the newest that it has committed; null for a fresh query. */
+export interface LoggedBatches {
+  readonly newest: number | null
+  readonly committed: number | null
+}
+
 /** The shape of Spark's DataSource V2 write. */
 export interface Sink {
   readonly description: string
@@ -236,10 +242,10 @@ export interface Sink {
   readonly effect: 'staged' | 'immediate'
   /**
    * The planner's look before `offsets/N`: the target exists or can be made and fits the schema; its record of this
-   * query is not ahead of the log (P2). `newestBatch` is null for a fresh query. Returns a fingerprint of target,
-   * schema and partitioning (P10).
+   * query is neither ahead of the log (P2) nor behind it: another table holds the query's batches then. Returns a
+   * fingerprint of target, schema and partitioning (P10).
    */
-  check(queryId: string, newestBatch: number | null, signal: AbortSignal): Promise<string>
+  check(queryId: string, logged: LoggedBatches, signal: AbortSignal): Promise<string>
   createWriter(task: TaskId, signal: AbortSignal): Promise<DataWriter>
   /** Those staged objects of the messages that are gone (P12). */
   missing(messages: readonly CommitMessage[], signal: AbortSignal): Promise<readonly string[]>

@@ -21,7 +21,7 @@ test('P15: a table in a bucket, with checkpoints, as delta-rs reads it', async (
   const store = storeAt(freshPrefix())
   const sink = openSink(store)
   for (const n of range(0, 12)) {
-    await sink.check('q1', n, never)
+    await sink.check('q1', { newest: n, committed: null }, never)
     expect(await append(sink, batchOf('q1', n))).toBe('committed')
     await sink.maintain(never)
   }
@@ -74,5 +74,7 @@ test('B45: four queries append to one table in a bucket: versions without a gap,
 
 test('a bucket that does not exist is named before a batch is planned', async () => {
   const sink = openSink(s3ObjectStore({ client: newS3Client(endpoint), bucket: 'no-such-bucket-here', prefix: 'p' }))
-  await expect(sink.check('q1', null, never)).rejects.toMatchObject({ name: 'OBJECT_STORE_REFUSED' })
+  await expect(sink.check('q1', { newest: null, committed: null }, never)).rejects.toMatchObject({
+    name: 'OBJECT_STORE_REFUSED',
+  })
 })

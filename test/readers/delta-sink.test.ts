@@ -266,7 +266,7 @@ describe('one table, two kinds of writers', () => {
     const store = await freshStore()
     await python(appendByDeltaRs, store.root, '1000', 'new')
     const sink = openSink(store)
-    await sink.check('q1', null, never)
+    await sink.check('q1', { newest: null, committed: null }, never)
     await append(sink, batchOf('q1', 0))
     expect(await idsOf(store.root)).toEqual([...range(0, 10), 1000])
   })

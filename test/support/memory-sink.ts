@@ -34,7 +34,16 @@ export function memorySink(table: MemoryTable, before: Hook = () => {}, after: H
     description: 'MemoryTable',
     guarantee: 'exactlyOnce',
     effect: 'staged',
-    check: async () => table.fingerprint,
+    async check(queryId, { committed }) {
+      const recorded = table.commits.findLast((c) => c.queryId === queryId)?.batchId
+      if (committed !== null && (recorded ?? -1) < committed)
+        throw new SluiceError('SINK_BEHIND_LOG', {
+          sink: 'MemoryTable',
+          recorded: String(recorded ?? 'none'),
+          committed,
+        })
+      return table.fingerprint
+    },
     createWriter: async (task, signal) => writer(table, task, (work) => effect('stage', signal, work)),
     missing: async (messages) => messages.flatMap((m) => m.objects.filter((name) => !table.objects.has(name))),
     commit: (batch, messages, signal) => effect('commit', signal, () => commit(table, batch, messages)),

@@ -157,6 +157,22 @@ export async function refuseIfAhead(
   throw ahead(target, txn.version, newestBatch, await recordOf(target.store, table, queryId, signal))
 }
 
+/**
+ * A table without the record of a committed batch is not the one that holds it: another path, or a table that was made anew
+ * or restored. Going on there would leave the earlier batches behind unseen.
+ * @throws SINK_BEHIND_LOG
+ */
+export function refuseIfBehind(
+  target: DeltaTarget,
+  table: TableState | null,
+  queryId: string,
+  committed: number | null
+): void {
+  const recorded = table?.transactions.get(queryId)?.version
+  if (committed === null || (recorded !== undefined && recorded >= committed)) return
+  throw new SluiceError('SINK_BEHIND_LOG', { sink: target.sink, recorded: String(recorded ?? 'none'), committed })
+}
+
 const ahead = (
   target: DeltaTarget,
   recorded: bigint,

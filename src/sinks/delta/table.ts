@@ -1,11 +1,11 @@
 /** The Delta sink: each batch is one version of one table, with the batch's record in it (protocol rules P2, P3, P5, P15). */
 import { createHash } from 'node:crypto'
 import { SluiceError, reasonOf } from '../../errors.ts'
-import type { CommitMessage, ObjectStore, Sink, SinkContext, SinkDefinition } from '../../ports.ts'
+import type { CommitMessage, LoggedBatches, ObjectStore, Sink, SinkContext, SinkDefinition } from '../../ports.ts'
 import { schemaToJson } from '../../schema.ts'
 import type { Schema } from '../../schema.ts'
 import { encodeCheckpoint } from './checkpoint.ts'
-import { commitBatch, refuseIfAhead } from './commit.ts'
+import { commitBatch, refuseIfAhead, refuseIfBehind } from './commit.ts'
 import type { DeltaTarget } from './commit.ts'
 import { dataFileKey, decodeDataFiles, isDataFileKey } from './data-file.ts'
 import type { DataFile } from './data-file.ts'
@@ -36,7 +36,7 @@ function openTable(path: string, context: SinkContext): Sink {
     description: target.sink,
     guarantee: 'exactlyOnce',
     effect: 'staged',
-    check: (queryId, newestBatch, signal) => check(target, queryId, newestBatch, signal),
+    check: (queryId, logged, signal) => check(target, queryId, logged, signal),
     createWriter: async (task, signal) => parquetWriter({ store, key: dataFileKey(task), schema, clock }, signal),
     missing: (messages, signal) => missing(store, messages, signal),
     commit: async (batch, messages, signal) => commitBatch(target, batch, filesOf(store, messages), signal),
@@ -48,7 +48,7 @@ function openTable(path: string, context: SinkContext): Sink {
 async function check(
   target: DeltaTarget,
   queryId: string,
-  newestBatch: number | null,
+  { newest, committed }: LoggedBatches,
   signal: AbortSignal
 ): Promise<string> {
   const { store, schema } = target
@@ -58,8 +58,9 @@ async function check(
   if (table === null) await refuseForeignFolder(store, signal)
   else {
     verifyTable(store.root, table, schema)
-    await refuseIfAhead(target, table, queryId, newestBatch, signal)
+    await refuseIfAhead(target, table, queryId, newest, signal)
   }
+  refuseIfBehind(target, table, queryId, committed)
   return fingerprint(store, schema)
 }
 

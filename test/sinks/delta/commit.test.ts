@@ -138,14 +138,30 @@ describe('P2: a record that the log did not plan', () => {
     const store = await freshStore()
     const sink = openSink(store)
     for (const n of range(0, 3)) await append(sink, batchOf('q1', n))
-    await expect(sink.check('q1', 1, never)).rejects.toMatchObject({
+    await expect(sink.check('q1', { newest: 1, committed: null }, never)).rejects.toMatchObject({
       ...ahead,
       parameters: { recorded: '2', batchId: 1, endOffsets: '{"t":{"0":30}}' },
     })
-    await expect(sink.check('q1', null, never)).rejects.toThrow('newest batch none')
-    await expect(sink.check('q1', 2, never)).resolves.toMatch(/^[0-9a-f]{64}$/)
-    await expect(sink.check('q1', 3, never)).resolves.toMatch(/^[0-9a-f]{64}$/)
-    await expect(sink.check('q2', null, never)).resolves.toMatch(/^[0-9a-f]{64}$/)
+    await expect(sink.check('q1', { newest: null, committed: null }, never)).rejects.toThrow('newest batch none')
+    await expect(sink.check('q1', { newest: 2, committed: null }, never)).resolves.toMatch(/^[0-9a-f]{64}$/)
+    await expect(sink.check('q1', { newest: 3, committed: null }, never)).resolves.toMatch(/^[0-9a-f]{64}$/)
+    await expect(sink.check('q2', { newest: null, committed: null }, never)).resolves.toMatch(/^[0-9a-f]{64}$/)
+  })
+
+  test('a table that lacks a committed batch of the query is another one, and refused', async () => {
+    const store = await freshStore()
+    const sink = openSink(store)
+    const logged = (committed: number) => ({ newest: committed, committed })
+    const behind = (recorded: string, committed: number) => ({
+      name: 'SINK_BEHIND_LOG',
+      parameters: { recorded, committed },
+    })
+    await expect(sink.check('q1', logged(0), never)).rejects.toMatchObject(behind('none', 0))
+    await append(sink, batchOf('q1', 0))
+    await expect(sink.check('q1', logged(0), never)).resolves.toBeTypeOf('string')
+    await expect(sink.check('q1', { newest: 1, committed: 0 }, never)).resolves.toBeTypeOf('string')
+    await expect(sink.check('q1', logged(1), never)).rejects.toMatchObject(behind('0', 1))
+    await expect(sink.check('q2', logged(0), never)).rejects.toMatchObject(behind('none', 0))
   })
 
   test('the digest is found behind a checkpoint and many versions of another query', async () => {
@@ -168,7 +184,7 @@ describe('P2: a record that the log did not plan', () => {
     expect(await append(sink, batchOf('q2', 19))).toBe('alreadyCommitted')
     expect(await append(sink, batchOf('q1', 0))).toBe('alreadyCommitted')
     await expect(append(sink, batchOf('q2', 18))).rejects.toMatchObject(ahead)
-    await expect(sink.check('q1', null, never)).rejects.toThrow('not known')
+    await expect(sink.check('q1', { newest: null, committed: null }, never)).rejects.toThrow('not known')
     expect(await append(sink, batchOf('q1', 1))).toBe('committed')
   })
 

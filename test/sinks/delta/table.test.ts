@@ -43,24 +43,24 @@ describe('the look before a batch is planned', () => {
   test('creates nothing, and says the same before and after the table exists', async () => {
     const store = await freshStore()
     const sink = openSink(store)
-    const before = await sink.check('q1', null, never)
+    const before = await sink.check('q1', { newest: null, committed: null }, never)
     expect(await store.list('', null, never)).toEqual([])
     await append(sink, batchOf('q1', 0))
-    expect(await sink.check('q1', 0, never)).toBe(before)
-    expect(await openSink(store).check('q2', null, never)).toBe(before)
+    expect(await sink.check('q1', { newest: 0, committed: null }, never)).toBe(before)
+    expect(await openSink(store).check('q2', { newest: null, committed: null }, never)).toBe(before)
   })
 
   test('another schema or another place is another fingerprint', async () => {
     const store = await freshStore()
-    const here = await openSink(store).check('q', null, never)
-    expect(await openSink(store, bronzeSchema).check('q', null, never)).not.toBe(here)
-    expect(await openSink(await freshStore()).check('q', null, never)).not.toBe(here)
+    const here = await openSink(store).check('q', { newest: null, committed: null }, never)
+    expect(await openSink(store, bronzeSchema).check('q', { newest: null, committed: null }, never)).not.toBe(here)
+    expect(await openSink(await freshStore()).check('q', { newest: null, committed: null }, never)).not.toBe(here)
   })
 
   test('a folder of other files is no table', async () => {
     const store = await freshStore()
     await put(store, 'holiday.jpg')
-    await expect(openSink(store).check('q', null, never)).rejects.toMatchObject({
+    await expect(openSink(store).check('q', { newest: null, committed: null }, never)).rejects.toMatchObject({
       name: 'NOT_A_DELTA_TABLE',
       message: expect.stringContaining('holiday.jpg') as string,
     })
@@ -72,7 +72,7 @@ describe('the look before a batch is planned', () => {
     await stage(sink, batchOf('q1', 0), tenRows(0))
     await put(store, '_SUCCESS')
     await put(store, '.hidden')
-    await expect(sink.check('q2', null, never)).resolves.toBeTypeOf('string')
+    await expect(sink.check('q2', { newest: null, committed: null }, never)).resolves.toBeTypeOf('string')
   })
 
   test.for([
@@ -80,13 +80,15 @@ describe('the look before a batch is planned', () => {
     [{ id: t.int, ID: t.int }, 'differ in case only'],
   ] as const)('a schema that no table can have is named: %j', async ([schema, reason]) => {
     const sink = openSink(await freshStore(), schema)
-    await expect(sink.check('q', null, never)).rejects.toThrow(reason)
+    await expect(sink.check('q', { newest: null, committed: null }, never)).rejects.toThrow(reason)
   })
 
   test('a table of another schema is refused before any file is written', async () => {
     const store = await freshStore()
     await append(openSink(store), batchOf('q1', 0))
-    await expect(openSink(store, bronzeSchema).check('q2', null, never)).rejects.toMatchObject({
+    await expect(
+      openSink(store, bronzeSchema).check('q2', { newest: null, committed: null }, never)
+    ).rejects.toMatchObject({
       name: 'TABLE_SCHEMA_MISMATCH',
       retryable: false,
       message: expect.stringContaining("column 'key' (binary) is not in the table") as string,
@@ -150,7 +152,7 @@ describe('tables of others', () => {
   ] as const)('%s: refused by name, nothing is written', async ([reason, protocol, metaData]) => {
     const store = await foreignTable(protocol, metaData)
     const refused = { name: 'UNSUPPORTED_DELTA_TABLE', message: expect.stringContaining(reason) as string }
-    await expect(openSink(store).check('q', null, never)).rejects.toMatchObject(refused)
+    await expect(openSink(store).check('q', { newest: null, committed: null }, never)).rejects.toMatchObject(refused)
     await expect(openSink(store).commit(batchOf('q', 0), [], never)).rejects.toMatchObject(refused)
     expect((await tableAt(store)).version).toBe(0)
   })
