@@ -36,6 +36,22 @@ export function startGiven(options: Options): {
   }
 }
 
+/**
+ * The notice that a resumed query does not look at its starting options (S3, B06); null where none was given.
+ * @param offsets where it resumes, as Spark's offset JSON
+ */
+export function unusedStart(
+  { startOptions: names }: { readonly startOptions: readonly string[] },
+  offsets: string
+): string | null {
+  if (names.length === 0) return null
+  const listed = names.map((name) => `'${name}'`).join(', ')
+  return (
+    `${names.length === 1 ? `option ${listed} is` : `options ${listed} are`} not used: ` +
+    `the query resumes from its log, at ${offsets}. To read again, give the query another name.`
+  )
+}
+
 /** The end that was given, `latest` where none was. A partition without a match is read to its latest. */
 export const endFrom = (options: Options): OffsetRangeLimit =>
   limitFrom(options, 'ending', 'latest') ?? { kind: 'latest' }
@@ -72,7 +88,7 @@ function noMatchFrom(options: Options): NoMatchStrategy {
   if (option === undefined) return 'error'
   const text = textOf(option).trim().toLowerCase()
   if (text === 'error' || text === 'latest') return text
-  return invalid(option.name, `No value found: ${option.shown} is not error or latest`)
+  return invalid(option.name, `No value found for ${option.shown}: it takes error or latest`)
 }
 
 /**

@@ -3,6 +3,7 @@ import { describeFindings } from '../data-loss.ts'
 import { stringifyExact } from '../offsets.ts'
 import type { RunEvent, RunResult } from '../local/runner.ts'
 import type { SourceOptions } from '../options.ts'
+import { unusedStart } from '../position-options.ts'
 import { progressForJson } from '../progress.ts'
 import type { StreamingQueryProgress } from '../progress.ts'
 
@@ -95,13 +96,6 @@ function textReport({ queryName, options }: ReportOptions): RunReport {
     clear: () => bar.clear(),
   }
 }
-
-/** The notice that a resumed query does not look at its starting options (S3, B06). */
-const unusedStart = ({ startingOffsets }: SourceOptions, offsets: string): string | null =>
-  startingOffsets.kind === 'latest'
-    ? null
-    : `option 'startingOffsets' is not used: the query resumes from its log, at ${offsets}. ` +
-      'To read again, give the query another name.'
 
 const count = new Intl.NumberFormat('en-US')
 

@@ -6,7 +6,7 @@ import { parseExact } from '../../src/offsets.ts'
 import { progressOf, progressToJson } from '../../src/progress.ts'
 import type { StreamingQueryProgress } from '../../src/progress.ts'
 import { planOf, range, receiptOf, reportOf } from '../support/log-entries.ts'
-import { withOption } from '../support/source-options.ts'
+import { minimal, parse, withOption } from '../support/source-options.ts'
 
 let out: string[]
 let err: string[]
@@ -130,8 +130,14 @@ describe('a start that is not used', () => {
     expect(out[0]).toContain(json ? '"event":"resumed"' : 'resumed from {"t":{"0":5}}')
   })
 
-  it('is not told of latest, which nobody may have asked for', () => {
-    for (const json of [false, true]) tell(json, [resumed], withOption('startingOffsets', 'latest'))
+  it('B06: each start that was given is named', () => {
+    const options = parse({ ...minimal, startingOffsets: 'latest', startingTimestamp: 5 })
+    tell(false, [resumed], options)
+    expect(err.at(-1)).toMatch(/^warning: options 'startingTimestamp', 'startingOffsets' are not used: .*another name/)
+  })
+
+  it('is not told of the default, which nobody asked for', () => {
+    for (const json of [false, true]) tell(json, [resumed], parse(minimal))
     expect([...out, ...err].join('')).not.toContain('not used')
   })
 })
