@@ -87,12 +87,18 @@ export const stateMachineDefinition = ({ planner, worker, committer, maxConcurre
     Commit: {
       ...invoke,
       Parameters: { FunctionName: committer, Payload: { 'message.$': '$.message' } },
-      ResultSelector: { 'kind.$': '$.Payload.kind', 'reason.$': '$.Payload.reason' },
+      ResultSelector: { 'kind.$': '$.Payload.kind', 'reason.$': '$.Payload.reason', 'seconds.$': '$.Payload.seconds' },
       ResultPath: '$.commit',
       Catch: caught,
       Next: 'Committed',
     },
-    Committed: { Type: 'Choice', Choices: [kindIs('$.commit.kind', 'again', 'Plan')], Default: 'Done' },
+    Committed: {
+      Type: 'Choice',
+      Choices: [kindIs('$.commit.kind', 'again', 'Plan'), kindIs('$.commit.kind', 'pause', 'Pause')],
+      Default: 'Done',
+    },
+    // To the next boundary of an interval under a minute.
+    Pause: { Type: 'Wait', SecondsPath: '$.commit.seconds', Next: 'Plan' },
     Continue: {
       Type: 'Task',
       Resource: 'arn:aws:states:::states:startExecution',

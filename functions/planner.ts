@@ -2,6 +2,8 @@
 import query from '#query'
 import { openPlanner } from '../src/runtime.ts'
 import { planStep } from '../src/steps.ts'
-import { functionOf } from './middleware.ts'
+import { functionOf, logger } from './middleware.ts'
 
-export const handler = functionOf('planner', query, openPlanner, planStep)
+export const handler = functionOf('planner', query, openPlanner, (context, event, signal) =>
+  planStep(context, event, signal, (text) => logger.warn(text))
+)

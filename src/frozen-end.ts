@@ -3,7 +3,7 @@
  * so these fail whatever failOnDataLoss says; the next run freezes another end, and there failOnDataLoss decides.
  */
 import { SluiceError } from './errors.ts'
-import { entriesOf, nameOf, offsetAt, partitionsNotIn } from './offsets.ts'
+import { entriesOf, nameOf, offsetAt, offsetsOf, partitionsNotIn } from './offsets.ts'
 import type { PartitionOffsets } from './offsets.ts'
 
 export interface FrozenEndInput {
@@ -13,6 +13,8 @@ export interface FrozenEndInput {
   readonly frozen: PartitionOffsets
   /** What Kafka has now. */
   readonly latest: PartitionOffsets
+  /** Topics that were deleted and created again. Read from their earliest offset they have to reach the run's end, not the batch's. */
+  readonly recreated: ReadonlySet<string>
 }
 
 /**
@@ -22,7 +24,8 @@ export interface FrozenEndInput {
  * LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW,
  * END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW, each naming both sides
  */
-export function checkFrozenEnd({ end, frozen, latest }: FrozenEndInput): void {
+export function checkFrozenEnd({ end: batchEnd, frozen, latest, recreated }: FrozenEndInput): void {
+  const end = offsetsOf([...entriesOf(batchEnd), ...entriesOf(frozen).filter(({ topic }) => recreated.has(topic))])
   if (partitionsNotIn(end, frozen).length > 0 || partitionsNotIn(frozen, end).length > 0)
     throw new SluiceError('MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED', {
       tpsForPrefetched: partitionNames(frozen),

@@ -7,11 +7,11 @@
 import { createHash } from 'node:crypto'
 import { commitBatch, planBatch, processRange } from './batch.ts'
 import type { PlanOutcome } from './batch.ts'
-import type { BatchContext } from './context.ts'
+import type { BatchContext, Run } from './context.ts'
 import { SluiceError } from './errors.ts'
 import { isObject } from './offsets.ts'
 import type { StreamingQueryProgress } from './progress.ts'
-import { nextBoundary } from './trigger.ts'
+import { nextBoundary, secondsToTrigger, triggerWarnings } from './trigger.ts'
 import type { Trigger } from './trigger.ts'
 
 /** What a step works in: the protocol's context, and the trigger that the query module names. */
@@ -48,13 +48,15 @@ export type PlanStepOutcome =
     }
   /** The run goes on in an execution of its own: `name` may exist already, which is success (P18). */
   | { readonly kind: 'continue'; readonly name: string; readonly input: StartInput }
-  /** A run by hand that found another one: it waits and asks again. */
+  /** For the next boundary of an interval under a minute; or a run by hand found another one and asks again. */
   | { readonly kind: 'wait'; readonly seconds: number; readonly entries: number; readonly waits: number }
-  | { readonly kind: 'done'; readonly reason: 'noNewData' | 'busy' | 'released'; readonly holder?: string }
+  | { readonly kind: 'done'; readonly reason: 'noNewData' | 'delayed' | 'busy' | 'released'; readonly holder?: string }
 
 export type CommitStepOutcome =
-  | { readonly kind: 'again'; readonly reason: 'incomplete' | 'redo' | 'more' }
-  | { readonly kind: 'done'; readonly reason: 'committed' | 'superseded' }
+  | { readonly kind: 'again'; readonly reason: 'incomplete' | 'redo' | 'more'; readonly seconds: 0 }
+  /** Planned again at the next boundary. */
+  | { readonly kind: 'pause'; readonly reason: 'nextBoundary'; readonly seconds: number }
+  | { readonly kind: 'done'; readonly reason: 'committed' | 'superseded'; readonly seconds: 0 }
 
 // The history of an execution ends at 25,000 entries (P13). In entries, a task state is 5 (entered, scheduled, started,
 // succeeded, exited) and each of its at most 3 repeats 3 more (failed, scheduled, started): 14. Any other state is 2.
@@ -63,7 +65,7 @@ export type CommitStepOutcome =
 const HISTORY_ENTRIES = 24_000
 /** A task in a Map: 14, and 2 of its iteration. */
 const ENTRIES_PER_TASK = 16
-/** Plan 14, Planned 2, the Map itself 4, Commit 14, Committed 2: 36; a wait is Plan 14, Planned 2, Wait 2. The rest is reserve. */
+/** Plan 14, Planned 2, the Map itself 4, Commit 14, Committed 2, Pause 2: 38; a wait is Plan 14, Planned 2, Wait 2. The rest is reserve. */
 const ENTRIES_PER_PASS = 60
 /** A pass of fewer tasks than this is not worth having: the next execution starts afresh. */
 const SMALLEST_PASS = 100
@@ -79,7 +81,8 @@ const MAX_WAITS = 40
 export async function planStep(
   { batch, trigger }: StepContext,
   event: unknown,
-  signal: AbortSignal
+  signal: AbortSignal,
+  onWarning: (text: string) => void = () => {}
 ): Promise<PlanStepOutcome> {
   const { execution, input, entries, waits, release } = planEvent(event)
   const runId = input.run ?? execution
@@ -92,24 +95,37 @@ export async function planStep(
     const part = (input.part ?? 0) + 1
     return { kind: 'continue', name: continuationName(runId, part), input: { ...input, run: runId, part } }
   }
-  const isByHand = input.trigger === 'availableNow'
-  const availableNow = isByHand || trigger.kind === 'availableNow'
-  const plan = await planBatch(batch, { runId, availableNow }, signal)
+  const run = runOf(runId, input, trigger)
+  if (run.once && entries === 0) for (const text of triggerWarnings(trigger, batch.options)) onWarning(text)
+  const plan = await planBatch(batch, run, signal)
+  const spent = entries + ENTRIES_PER_PASS
   if (plan.kind === 'busy') {
-    if (!isByHand || waits >= MAX_WAITS) return { kind: 'done', reason: 'busy', holder: plan.holder }
-    return { kind: 'wait', seconds: WAIT_SECONDS, entries: entries + ENTRIES_PER_PASS, waits: waits + 1 }
+    if (!run.byHand || waits >= MAX_WAITS) return { kind: 'done', reason: 'busy', holder: plan.holder }
+    return { kind: 'wait', seconds: WAIT_SECONDS, entries: spent, waits: waits + 1 }
   }
-  if (plan.kind === 'noNewData') {
+  if (plan.kind === 'noNewData' || plan.kind === 'delayed') {
     await batch.lease.release(plan.token, signal)
-    return { kind: 'done', reason: 'noNewData' }
+    const seconds = run.availableNow ? null : secondsToTrigger(trigger, batch.clock.now())
+    return seconds === null ? { kind: 'done', reason: plan.kind } : { kind: 'wait', seconds, entries: spent, waits: 0 }
   }
   const tasks = plan.tasks.slice(0, room)
   return {
     kind: 'work',
-    message: runMessage(runId, availableNow, plan),
+    message: runMessage(run, plan),
     tasks,
-    entries: entries + ENTRIES_PER_PASS + ENTRIES_PER_TASK * tasks.length,
+    entries: spent + ENTRIES_PER_TASK * tasks.length,
     waits: 0,
+  }
+}
+
+/** The input goes before the query's trigger (decision 5). A schedule's tick has none. */
+function runOf(runId: string, input: StartInput, trigger: Trigger): Required<Run> {
+  const byHand = input.trigger === 'availableNow'
+  return {
+    runId,
+    byHand,
+    availableNow: byHand || trigger.kind === 'availableNow',
+    once: !byHand && trigger.kind === 'once',
   }
 }
 
@@ -120,8 +136,7 @@ function continuationName(runId: string, part: number): string {
 }
 
 const runMessage = (
-  runId: string,
-  availableNow: boolean,
+  { runId, availableNow }: Run,
   plan: Extract<PlanOutcome, { kind: 'planned' | 'replay' }>
 ): RunMessage => ({
   runId,
@@ -147,14 +162,28 @@ export async function commitStep(
 ): Promise<CommitStepOutcome> {
   const message = runMessageOf(objectOf(event, 'it')['message'])
   const outcome = await commitBatch(batch, message, signal)
-  if (outcome.kind === 'superseded') return { kind: 'done', reason: 'superseded' }
+  if (outcome.kind === 'superseded') return { kind: 'done', reason: 'superseded', seconds: 0 }
   // Planned again: what is left to do.
-  if (outcome.kind === 'incomplete' || outcome.kind === 'redo') return { kind: 'again', reason: outcome.kind }
-  onProgress(outcome.progress, outcome.warnings)
-  if (message.availableNow || hasNextTriggerPassed(trigger, message.triggerMs, batch.clock.now()))
-    return { kind: 'again', reason: 'more' }
+  if (outcome.kind === 'incomplete' || outcome.kind === 'redo')
+    return { kind: 'again', reason: outcome.kind, seconds: 0 }
+  const nowMs = batch.clock.now()
+  onProgress(outcome.progress, [...outcome.warnings, ...fallingBehind(trigger, message, nowMs)])
+  if (message.availableNow || hasNextTriggerPassed(trigger, message.triggerMs, nowMs))
+    return { kind: 'again', reason: 'more', seconds: 0 }
   await batch.lease.release(message.token, signal)
-  return { kind: 'done', reason: 'committed' }
+  const seconds = secondsToTrigger(trigger, nowMs)
+  return seconds === null
+    ? { kind: 'done', reason: 'committed', seconds: 0 }
+    : { kind: 'pause', reason: 'nextBoundary', seconds }
+}
+
+/** Spark's "current batch is falling behind" (E9). */
+function fallingBehind(trigger: Trigger, { batchId, triggerMs, availableNow }: RunMessage, nowMs: number): string[] {
+  if (trigger.kind !== 'processingTime' || trigger.intervalMs === 0 || availableNow) return []
+  const tookMs = nowMs - triggerMs
+  return tookMs > trigger.intervalMs
+    ? [`batch ${batchId} took ${tookMs} ms, longer than the trigger interval of ${trigger.intervalMs} ms`]
+    : []
 }
 
 /** A schedule's tick makes one batch, and another when its own took longer than the interval; without one, always (decision 5). */

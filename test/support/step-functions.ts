@@ -46,6 +46,8 @@ export interface SetUp {
   readonly oneAtATime?: boolean
   /** Before each call: what it throws happens instead of the call. */
   before?(call: Call): void | Promise<void>
+  /** What a function answered, before the state machine goes on. */
+  after?(call: Call, answer: unknown): void | Promise<void>
 }
 
 export interface ExecutionResult {
@@ -91,16 +93,19 @@ export function stepFunctions(setUp: SetUp): Account {
       return JSON.parse(JSON.stringify(value ?? null)) as T // what a function sees is a copy
     }
     const attempts = new Map<string, number>()
-    const announce = async (state: TaskState, payload: Record<string, unknown>): Promise<void> => {
+    const announce = async (state: TaskState, payload: Record<string, unknown>): Promise<Call> => {
       const key = `${state} ${JSON.stringify(payload)}`
       const attempt = (attempts.get(key) ?? 0) + 1
       attempts.set(key, attempt)
-      await setUp.before?.({ state, execution: name, payload, attempt })
+      const call = { state, execution: name, payload, attempt }
+      await setUp.before?.(call)
+      return call
     }
     const calling = (state: TaskState, step: Step) => async (request: unknown) => {
       const { Payload } = wire(request as { Payload: Record<string, unknown> }) // by the definition's Parameters
-      await announce(state, Payload)
+      const call = await announce(state, Payload)
       const answer = await step({ batch: setUp.process(), trigger: setUp.trigger }, Payload, signal)
+      await setUp.after?.(call, answer)
       return wire({ ExecutedVersion: '$LATEST', Payload: answer as null, StatusCode: 200 })
     }
     const goOn = async (request: unknown) => {
@@ -119,7 +124,7 @@ export function stepFunctions(setUp: SetUp): Account {
           Release: calling('Release', planStep),
           Continue: goOn,
         },
-        waitTimeOverrides: { Wait: 0 },
+        waitTimeOverrides: { Wait: 0, Pause: 0 },
         retryIntervalOverrides: { Plan: 0, Worker: 0, Commit: 0, Release: 0, Continue: [0, 0] },
       },
     })
