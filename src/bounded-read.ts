@@ -7,7 +7,7 @@ import { resolveBounds } from './bounds.ts'
 import { enforce } from './data-loss.ts'
 import type { DataLossFinding } from './data-loss.ts'
 import { SluiceError } from './errors.ts'
-import { needsSplit, numbersFor, splitLateRanges } from './late-ranges.ts'
+import { checkOrder, needsSplit, numbersFor, splitLateRanges } from './late-ranges.ts'
 import type { BoundNumbers, LateRange } from './late-ranges.ts'
 import { entriesOf, offsetAt, offsetsOf } from './offsets.ts'
 import type { TopicPartition } from './offsets.ts'
@@ -63,22 +63,6 @@ async function numbersOf(
     from: offsetsOf([...fixed('from'), ...entriesOf(earliest)]),
     until: offsetsOf([...fixed('until'), ...entriesOf(latest)]),
   }
-}
-
-/** Spark checks this in its first relation and not in its second; we are strict (K84, K86). */
-function checkOrder({
-  topic,
-  partition,
-  from,
-  until,
-}: Pick<LateRange, 'topic' | 'partition' | 'from' | 'until'>): void {
-  if (typeof from !== 'bigint' || typeof until !== 'bigint' || from <= until) return
-  throw new SluiceError('RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET', {
-    topic,
-    partition,
-    start: String(from),
-    end: String(until),
-  })
 }
 
 /**

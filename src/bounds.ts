@@ -1,11 +1,12 @@
 /** Where a bounded read begins and ends in each partition, from its starting and ending options. */
 import type { BatchOptions } from './batch-options.ts'
 import { SluiceError } from './errors.ts'
+import { checkOrder } from './late-ranges.ts'
 import type { LateRange } from './late-ranges.ts'
-import { positionsOf, resolveStart, timestampsToMatch } from './offset-range-limit.ts'
+import { positionsOf, resolveOffsets, timestampsToMatch } from './offset-range-limit.ts'
 import type { OffsetRangeLimit, StartingPosition } from './offset-range-limit.ts'
-import { nameOf, offsetAt } from './offsets.ts'
-import type { TopicPartition } from './offsets.ts'
+import { entriesOf, nameOf, offsetAt } from './offsets.ts'
+import type { PartitionOffsets, TopicPartition } from './offsets.ts'
 import type { OffsetReader } from './ports.ts'
 
 /**
@@ -40,8 +41,34 @@ async function positionsFor(
   // The end first: a record that comes between the two questions is matched then.
   const latest = await offsets.latest(assigned, signal)
   const matched = await offsets.forTimestamps(timestamps, signal)
-  const numbers = resolveStart(limit, { assigned, earliest: new Map(), latest, matched })
+  const numbers = resolveOffsets(limit, { assigned, earliest: new Map(), latest, matched }, position)
   return (tp) => offsetAt(numbers, tp) ?? vanished(tp)
+}
+
+/**
+ * The end of a backfill in offsets. It may lie beyond what Kafka holds: that is for the plan's checks.
+ * @param latest asked for before the timestamps are
+ * @throws KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED, KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED,
+ * RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET
+ */
+export async function resolveEnd(
+  endingOffsets: OffsetRangeLimit,
+  {
+    start,
+    assigned,
+    latest,
+  }: { start: PartitionOffsets; assigned: readonly TopicPartition[]; latest: PartitionOffsets },
+  offsets: OffsetReader,
+  signal: AbortSignal
+): Promise<PartitionOffsets> {
+  const timestamps = timestampsToMatch(endingOffsets, assigned, 'end')
+  const matched = timestamps === null ? new Map() : await offsets.forTimestamps(timestamps, signal)
+  const end = resolveOffsets(endingOffsets, { assigned, earliest: new Map(), latest, matched }, 'end')
+  for (const { topic, partition, offset } of entriesOf(end)) {
+    const from = offsetAt(start, { topic, partition })
+    if (from !== undefined) checkOrder({ topic, partition, from, until: offset })
+  }
+  return end
 }
 
 const vanished = (tp: TopicPartition): never => {

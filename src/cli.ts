@@ -31,6 +31,8 @@ program
   .option('--available-now', 'process what is there now, in as many batches as the limits ask for, then end')
   .option('--parallelism <n>', 'tasks at a time', positiveInteger, 4)
   .option('--json', 'one JSON object per event on standard output')
+  .option('--backfill <name>', 'land a range in the same table once, as a query of its own, beside the live one')
+  .option('--option <name=value>', 'of a backfill: where it starts and ends, or another option', namedOption, [])
   .action(async (query: string, flags: RunFlags) => {
     const { runCommand } = await import('./cli/run.ts')
     process.exitCode = await runCommand(query, flags)

@@ -2,6 +2,7 @@
  * Ranges of a bounded read. `earliest` and `latest` stay words until a range is read, so that a second reading of one plan
  * sees what is there then (spark-semantics 3.2).
  */
+import { SluiceError } from './errors.ts'
 import { nameOf, offsetAt } from './offsets.ts'
 import type { PartitionOffsets, TopicPartition } from './offsets.ts'
 import { splitRanges } from './ranges.ts'
@@ -60,6 +61,20 @@ export function splitLateRanges(
       until: i === length - 1 ? range.until : piece.until,
       isFinal: i === length - 1,
     }))
+  })
+}
+
+/**
+ * Spark's second relation does not check this, its first one does (K84, K86).
+ * @throws RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET
+ */
+export function checkOrder({ topic, partition, from, until }: Omit<LateRange, 'isFinal'>): void {
+  if (typeof from !== 'bigint' || typeof until !== 'bigint' || from <= until) return
+  throw new SluiceError('RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET', {
+    topic,
+    partition,
+    start: String(from),
+    end: String(until),
   })
 }
 

@@ -92,13 +92,17 @@ export function timestampsToMatch(
 }
 
 /**
- * The offsets at which a fresh query starts. A specific map must name exactly the assigned partitions. Its numbers are
+ * The offsets at which a fresh query starts, or at which a bounded one ends. A specific map must name exactly the assigned partitions. Its numbers are
  * taken as they are: one beyond the log's end is found as data loss by the first plan. A partition that Kafka has no
  * offset for any more is left out.
  * @throws KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED, KAFKA_NO_OFFSET_FOR_TIMESTAMP
  */
-export function resolveStart(limit: OffsetRangeLimit, observed: ObservedPartitions): PartitionOffsets {
-  const positionOf = positionsOf(limit, observed)
+export function resolveOffsets(
+  limit: OffsetRangeLimit,
+  observed: ObservedPartitions,
+  position: 'start' | 'end' = 'start'
+): PartitionOffsets {
+  const positionOf = positionsOf(limit, observed, position)
   return offsetsOf(
     observed.assigned.flatMap((tp) => {
       const position = positionOf(tp)

@@ -91,6 +91,8 @@ export interface SourceOptions {
   readonly kafka: Readonly<Record<string, string>>
   readonly strategy: ConsumerStrategy
   readonly startingOffsets: OffsetRangeLimit
+  /** null: a stream, which has no end. */
+  readonly endingOffsets: OffsetRangeLimit | null
   /** The options that say where to start, as far as they were given: a query that resumes uses none of them. */
   readonly startOptions: readonly string[]
   readonly maxOffsetsPerTrigger: bigint | null
@@ -146,6 +148,7 @@ export function parseOptions(raw: Readonly<Record<string, unknown>>, env: Enviro
     groupIdGiven: options.has('kafka.group.id'),
     startingOffsets: startFrom(options, { kind: 'latest' }),
     startOptions: start.names,
+    endingOffsets: null,
     failOnDataLoss: read('failOnDataLoss', booleanOf, true),
     includeHeaders: read('includeHeaders', booleanOf, false),
     ...limits.values,

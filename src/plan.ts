@@ -8,10 +8,11 @@ import { blockedPartitions, stableLatest } from './blocked.ts'
 import type { BlockedPartition } from './blocked.ts'
 import type { BatchContext, Run } from './context.ts'
 import { checkDataLoss, enforce, recreatedTopics } from './data-loss.ts'
+import { resolveEnd } from './bounds.ts'
 import { checkFrozenEnd } from './frozen-end.ts'
 import { decodeOffsetMap, encodeOffsetMap, entryName, logKeys } from './log.ts'
 import type { OffsetsEntry, ResumePoint } from './log.ts'
-import { namedPartitions, resolveStart, timestampsToMatch } from './offset-range-limit.ts'
+import { namedPartitions, resolveOffsets, timestampsToMatch } from './offset-range-limit.ts'
 import { entriesOf, partitionsNotIn, withoutTopics } from './offsets.ts'
 import type { PartitionOffsets } from './offsets.ts'
 import type { AssignedPartitions, EntryKey, LastPass } from './ports.ts'
@@ -43,7 +44,7 @@ export async function draftNext(context: BatchContext, request: DraftRequest, si
   const topicIds = resume.kind === 'next' ? resume.previous.topicIds : new Map()
   const assigned = await context.offsets.assigned(signal, { partitions: entriesOf(start), topicIds })
   const ends = await endsNow(context, request, { start, assigned }, signal)
-  const frozen = run.availableNow ? await frozenEnd(context, run, ends.latest, signal) : null
+  const frozen = run.availableNow ? await frozenEnd(context, run, { start, assigned }, ends.latest, signal) : null
   const limit = await readLimitOf(context, { ...request, newestBatch: newestOf(request) }, signal)
   const drafted = await draftBetween(context, request, { start, assigned, ends, frozen, limit }, signal)
   return { ...drafted, isPass: limit.min !== null && drafted.kind !== 'delay' }
@@ -64,7 +65,8 @@ async function frozenStart(
   if (stored !== null) return decodeOffsetMap(entryName(logKeys.source), stored)
   const { start, assigned } = await firstStart(context, signal)
   const ends = await endsNow(context, request, { start, assigned }, signal)
-  await draftBetween(context, request, { start, assigned, ends, frozen: null, limit: unlimited }, signal)
+  const frozen = await boundedEnd(context, { start, assigned }, ends.latest, signal)
+  await draftBetween(context, request, { start, assigned, ends, frozen, limit: unlimited }, signal)
   return freeze(context, logKeys.source, start, signal)
 }
 
@@ -84,7 +86,7 @@ async function firstStart({ offsets, options }: BatchContext, signal: AbortSigna
   const latest = await offsets.latest(partitions, signal)
   const timestamps = timestampsToMatch(limit, partitions)
   const matched = timestamps === null ? new Map() : await offsets.forTimestamps(timestamps, signal)
-  return { start: resolveStart(limit, { assigned: partitions, earliest, latest, matched }), assigned }
+  return { start: resolveOffsets(limit, { assigned: partitions, earliest, latest, matched }), assigned }
 }
 
 /**
@@ -94,14 +96,30 @@ async function firstStart({ offsets, options }: BatchContext, signal: AbortSigna
 async function frozenEnd(
   context: BatchContext,
   run: Run,
+  place: Place,
   latest: PartitionOffsets,
   signal: AbortSignal
 ): Promise<PartitionOffsets> {
-  const key = logKeys.runEnd(run.runId)
+  const key = logKeys.runEnd(context.options.endingOffsets === null ? run.runId : BACKFILL)
   const stored = await context.log.get(key, signal)
   if (stored !== null) return decodeOffsetMap(entryName(key), stored)
-  return latest.size === 0 ? latest : freeze(context, key, latest, signal)
+  const end = (await boundedEnd(context, place, latest, signal)) ?? latest
+  return end.size === 0 ? end : freeze(context, key, end, signal)
 }
+
+/** All runs of a backfill go to the end of its first plan. */
+const BACKFILL = 'backfill'
+
+/** What the ending options of a backfill mean now; null for a stream. */
+const boundedEnd = async (
+  { options, offsets }: BatchContext,
+  { start, assigned }: Place,
+  latest: PartitionOffsets,
+  signal: AbortSignal
+): Promise<PartitionOffsets | null> =>
+  options.endingOffsets === null
+    ? null
+    : resolveEnd(options.endingOffsets, { start, assigned: assigned.partitions, latest }, offsets, signal)
 
 /** Puts a position once; whoever comes second uses the stored one (P11). */
 async function freeze(

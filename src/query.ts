@@ -14,6 +14,8 @@ export interface Source {
   readonly kind: 'kafka'
   /** As the user wrote them: parsed when the query runs, where `{{env:NAME}}` can be resolved. */
   readonly options: KafkaOptions
+  /** It ends where its ending options say: a backfill. Default: no. */
+  readonly isBounded?: boolean
 }
 
 /** Spark's Kafka source with Spark's option names. */

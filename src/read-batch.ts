@@ -31,8 +31,8 @@ export interface BoundedRead {
 /** Connects to nothing. @throws for options that are refused, those of the client too */
 export function batchOptionsOf(raw: Readonly<Record<string, unknown>>): BatchOptions {
   const options = parseBatchOptions(raw, (name) => process.env[name])
-  connectionSettings(options.kafka, options.clientId)
-  return options
+  const { notices } = connectionSettings(options.kafka, options.clientId)
+  return { ...options, warnings: [...options.warnings, ...notices] }
 }
 
 /** Connects when it is asked for something. */

@@ -8,6 +8,7 @@ import { dynamoMetadataLog } from './aws/metadata-log.ts'
 import { dynamoRunLease } from './aws/run-lease.ts'
 import { s3ObjectStore } from './aws/object-store.ts'
 import { ensureTable } from './aws/table.ts'
+import { parseBackfillOptions } from './batch-options.ts'
 import type { BatchContext } from './context.ts'
 import { SluiceError } from './errors.ts'
 import { connectionSettings } from './kafka/connection-settings.ts'
@@ -45,7 +46,8 @@ export const systemClock: Clock = { now: () => Date.now() }
  * opened, and what they have to say comes with the other warnings.
  */
 export function optionsOf(query: Query): SourceOptions {
-  const options = parseOptions({ ...query.source.options }, (name) => process.env[name])
+  const parse = query.source.isBounded === true ? parseBackfillOptions : parseOptions
+  const options = parse({ ...query.source.options }, (name) => process.env[name])
   const { notices } = connectionSettings(options.kafka, options.clientId)
   return { ...options, warnings: [...options.warnings, ...notices] }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { parseOffsetRangeLimit, resolveStart } from '../src/offset-range-limit.ts'
+import { parseOffsetRangeLimit, resolveOffsets } from '../src/offset-range-limit.ts'
 import { offsetsFromJson, offsetsToJson } from '../src/offsets.ts'
 
 const parse = (value: unknown): unknown => {
@@ -51,7 +51,7 @@ describe('resolving', () => {
     latest: offsetsFromJson('{"t":{"0":20,"1":20,"2":20}}'),
   }
   const resolve = (value: unknown, of = observed): string =>
-    offsetsToJson(resolveStart(parseOffsetRangeLimit(value), of))
+    offsetsToJson(resolveOffsets(parseOffsetRangeLimit(value), of))
 
   test.each([
     ['earliest', '{"t":{"0":3,"1":4,"2":5}}'],

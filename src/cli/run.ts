@@ -1,5 +1,7 @@
 /** `sluice run QUERY --local DIR`: runs a query in this process. */
 import { randomUUID } from 'node:crypto'
+import { backfillOf } from '../backfill.ts'
+import { SluiceError } from '../errors.ts'
 import { runQuery } from '../local/runner.ts'
 import type { Query } from '../query.ts'
 import { openLocalRuntime, optionsOf } from '../runtime.ts'
@@ -14,10 +16,25 @@ export interface RunFlags {
   readonly availableNow?: boolean
   readonly parallelism: number
   readonly json?: boolean
+  readonly backfill?: string
+  /** In the order given. */
+  readonly option: readonly (readonly [name: string, value: string])[]
 }
 
 export function runCommand(path: string, flags: RunFlags): Promise<number> {
-  return interruptible(flags.json === true, async (signal) => run(await loadQuery(path), flags, signal))
+  return interruptible(flags.json === true, async (signal) => {
+    return run(queryOf(await loadQuery(path), flags), flags, signal)
+  })
+}
+
+function queryOf(query: Query, { backfill, option }: RunFlags): Query {
+  if (backfill !== undefined) return backfillOf(query, backfill, Object.fromEntries(option))
+  if (option.length > 0)
+    throw new SluiceError('OPTION_CONFLICT', {
+      options: "'--option'",
+      reason: "a query's options stand in its module; --option goes with --backfill NAME",
+    })
+  return query
 }
 
 async function run(query: Query, flags: RunFlags, signal: AbortSignal): Promise<number> {
