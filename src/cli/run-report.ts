@@ -1,6 +1,7 @@
 /** What a run shows: a line per batch, a live bar on a terminal, or JSON lines for machines. */
 import { describeFindings } from '../data-loss.ts'
-import { stringifyExact } from '../offsets.ts'
+import type { BlockedPartition } from '../blocked.ts'
+import { nameOf, stringifyExact } from '../offsets.ts'
 import type { RunEvent, RunResult } from '../local/runner.ts'
 import type { SourceOptions } from '../options.ts'
 import { unusedStart } from '../position-options.ts'
@@ -78,12 +79,15 @@ function textReport({ queryName, options }: ReportOptions): RunReport {
             `waiting  ${count.format(event.pending)} new offsets are fewer than minOffsetsPerTrigger; ` +
               `they are read from ${new Date(event.untilMs).toISOString()} on at the latest`
           )
+        case 'blocked':
+          return line(waiting(event.partitions))
         case 'fallingBehind':
           return warn(
             `batch ${event.batchId} took ${event.tookMs} ms, longer than the trigger interval of ${event.intervalMs} ms`
           )
         case 'progress':
           line(batchLine(event.progress))
+          if (event.progress.sluice.blocked.length > 0) line(waiting(event.progress.sluice.blocked))
           if (event.progress.sluice.dataLoss.length > 0)
             warn(`data loss in batch ${event.progress.batchId}: ${describeFindings(event.progress.sluice.dataLoss)}`)
           return event.warnings.forEach(warn)
@@ -109,6 +113,16 @@ function batchLine(progress: StreamingQueryProgress): string {
     `${seconds.toFixed(1)} s`,
     `${count.format(sluice.offsetsBehindLatestAtCommit)} offsets behind latest`,
   ].join('  ')
+}
+
+/** The longest wait first. */
+function waiting(blocked: readonly BlockedPartition[]): string {
+  const shown = blocked
+    .toSorted((a, b) => a.since.localeCompare(b.since))
+    .slice(0, 3)
+    .map((one) => `${count.format(one.offsets)} of ${nameOf(one)} since ${one.since}`)
+  const more = blocked.length - shown.length
+  return `waiting  offsets behind an open transaction: ${shown.join(', ')}${more > 0 ? `, and ${more} more partitions` : ''}`
 }
 
 const BAR_WIDTH = 30

@@ -5,8 +5,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { commitBatch, planBatch, processRange } from '../batch.ts'
 import type { CommitOutcome, PlanOutcome, TaskOutcome } from '../batch.ts'
+import type { BlockedPartition } from '../blocked.ts'
 import type { BatchContext, Run } from '../context.ts'
 import { SluiceError } from '../errors.ts'
+import { nameOf } from '../offsets.ts'
 import type { Clock } from '../ports.ts'
 import type { StreamingQueryProgress } from '../progress.ts'
 import { nextBoundary, triggerWarnings } from '../trigger.ts'
@@ -23,6 +25,8 @@ export type RunEvent =
   | { readonly kind: 'progress'; readonly progress: StreamingQueryProgress; readonly warnings: readonly string[] }
   /** Fewer new offsets than minOffsetsPerTrigger: told at the first of several checks. */
   | { readonly kind: 'delayed'; readonly pending: bigint; readonly untilMs: number }
+  /** Nothing new but what open transactions hold back: told when another transaction is the oldest. */
+  | { readonly kind: 'blocked'; readonly partitions: readonly BlockedPartition[] }
   | { readonly kind: 'fallingBehind'; readonly batchId: number; readonly intervalMs: number; readonly tookMs: number }
 
 /** finished: the run was bounded and is at its end. busy: another run holds the query. */
@@ -52,6 +56,7 @@ export async function runQuery(context: BatchContext, request: RunRequest, signa
     isAnnounced: false,
   }
   let isDelayed = false
+  let blockedAt = ''
   onEvent({ kind: 'started', runId })
   for (const text of triggerWarnings(trigger, context.options)) onEvent({ kind: 'warning', text })
   try {
@@ -61,6 +66,10 @@ export async function runQuery(context: BatchContext, request: RunRequest, signa
       if (result.kind === 'busy') return result
       if (result.kind === 'delayed' && !isDelayed) onEvent(result)
       isDelayed = result.kind === 'delayed'
+      const blocked = result.kind === 'blocked' ? result.partitions : []
+      const at = blocked.map((one) => `${nameOf(one)} ${one.lastStableOffset}`).join()
+      if (result.kind === 'blocked' && at !== blockedAt) onEvent(result)
+      blockedAt = at
       if (run.once || (result.kind !== 'done' && run.availableNow)) return { kind: 'finished' }
       if (intervalMs > 0) {
         const tookMs = context.clock.now() - triggerMs
@@ -86,7 +95,7 @@ type Handed = Extract<PlanOutcome, { kind: 'planned' | 'replay' }>
 type TriggerResult =
   | { readonly kind: 'done'; readonly batchId: number }
   | { readonly kind: 'noNewData' }
-  | Extract<RunEvent, { kind: 'delayed' }>
+  | Extract<RunEvent, { kind: 'delayed' | 'blocked' }>
   | { readonly kind: 'busy'; readonly holder: string }
 
 /** One trigger: plans a batch, or takes up an unfinished one, and works on it until it is committed. */
@@ -103,7 +112,8 @@ async function runTrigger(
     if (plan.kind === 'busy') return plan
     if (!run.isAnnounced && plan.resumedFrom !== null) request.onEvent({ kind: 'resumed', offsets: plan.resumedFrom })
     run.isAnnounced = true
-    if (plan.kind === 'noNewData') return { kind: 'noNewData' }
+    if (plan.kind === 'noNewData')
+      return plan.blocked.length === 0 ? { kind: 'noNewData' } : { kind: 'blocked', partitions: plan.blocked }
     if (plan.kind === 'delayed') {
       const { pending, untilMs } = plan.delay
       return { kind: 'delayed', pending, untilMs }

@@ -80,6 +80,23 @@ describe('lines', () => {
     ])
   })
 
+  it('tell what open transactions hold back, the longest wait first, also where no batch is made', () => {
+    const blocked = [1, 0, 3, 2].map((partition) => ({
+      topic: 't',
+      partition,
+      lastStableOffset: 7n,
+      offsets: 1000n,
+      since: `2026-11-30T08:00:0${partition}.000Z`,
+    }))
+    tell(false, [
+      { kind: 'blocked', partitions: blocked.slice(0, 1) },
+      { kind: 'progress', progress: progressWith({ blocked }), warnings: [] },
+    ])
+    expect(out[0]).toBe('waiting  offsets behind an open transaction: 1,000 of t-1 since 2026-11-30T08:00:01.000Z\n')
+    expect(out.at(-1)).toMatch(/: 1,000 of t-0 since .*00Z, .* t-1 since .*, .* t-2 since .*, and 1 more partitions\n$/)
+    expect(err).toEqual([])
+  })
+
   it('tell a replay with what is left of it, and another run that holds the query', () => {
     tell(false, [{ kind: 'planned', batchId: 4, tasks: 2, replay: true }]).end({ kind: 'busy', holder: 'other' })
     expect(out).toEqual([expect.stringMatching(/^batch 4 {2}replay .* 2 tasks left/), 'busy: other holds query q\n'])
