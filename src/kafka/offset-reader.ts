@@ -13,10 +13,7 @@ import { EARLIEST, LATEST } from './list-offsets.ts'
 import type { TopicMetadata } from './metadata.ts'
 import { listPartitionOffsets, type PartitionAt } from './partition-offsets.ts'
 
-export interface OffsetReaderOptions {
-  /** Client settings: lower-cased names without the `kafka.` prefix. */
-  readonly kafka: Readonly<Record<string, string>>
-  readonly clientId: string
+interface QuestionOptions {
   readonly strategy: ConsumerStrategy
   readonly isolationLevel: IsolationLevel
   /** Attempts in all. */
@@ -24,19 +21,29 @@ export interface OffsetReaderOptions {
   readonly fetchOffsetRetryIntervalMs: number
 }
 
+export interface OffsetReaderOptions extends QuestionOptions {
+  /** Client settings: lower-cased names without the `kafka.` prefix. */
+  readonly kafka: Readonly<Record<string, string>>
+  readonly clientId: string
+}
+
 /**
  * Opens connections when it is asked, not before.
  * @throws OPTION_INVALID, OPTION_CONFLICT, OPTION_NOT_SUPPORTED, OPTION_UNKNOWN for client settings, before any broker is asked.
  */
 export const createOffsetReader = (options: OffsetReaderOptions): OffsetReader =>
-  new KafkaOffsetReader(options, openCluster(connectionSettings(options.kafka, options.clientId)))
+  offsetReaderOf(openCluster(connectionSettings(options.kafka, options.clientId)), options)
+
+/** Over a cluster that it closes. */
+export const offsetReaderOf = (cluster: Cluster, options: QuestionOptions): OffsetReader =>
+  new KafkaOffsetReader(options, cluster)
 
 class KafkaOffsetReader implements OffsetReader {
-  readonly #options: OffsetReaderOptions
+  readonly #options: QuestionOptions
   readonly #cluster: Cluster
   readonly #selects: (tp: TopicPartition) => boolean
 
-  constructor(options: OffsetReaderOptions, cluster: Cluster) {
+  constructor(options: QuestionOptions, cluster: Cluster) {
     this.#options = options
     this.#cluster = cluster
     this.#selects = selectorOf(options.strategy)
@@ -45,7 +52,7 @@ class KafkaOffsetReader implements OffsetReader {
   async assigned(signal: AbortSignal, known?: KnownPartitions): Promise<AssignedPartitions> {
     const expected = known && { ...known, partitions: known.partitions.filter(this.#selects) }
     const topics = await this.#describe(namedTopics(this.#options.strategy), signal, (found) =>
-      expected === undefined ? found.length > 0 : missingFrom(found, expected).length === 0
+      expected === undefined ? found.some((topic) => !topic.isInternal) : missingFrom(found, expected).length === 0
     )
     refuseMissing(topics, expected, this.#cluster.addresses)
     const listed = topics.filter((topic) => !topic.isInternal)
