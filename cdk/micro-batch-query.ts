@@ -11,6 +11,7 @@ import { Schedule, ScheduleExpression, ScheduleTargetInput } from 'aws-cdk-lib/a
 import { StepFunctionsStartExecution } from 'aws-cdk-lib/aws-scheduler-targets'
 import { DefinitionBody, StateMachine, StateMachineType } from 'aws-cdk-lib/aws-stepfunctions'
 import { Construct } from 'constructs'
+import { loopsWithinMinute } from '../src/trigger.ts'
 import type { Trigger } from '../src/trigger.ts'
 import { assertCodecs, installedArchitecture } from './function-bundle.ts'
 import { createFunctions } from './query-functions.ts'
@@ -32,7 +33,7 @@ export interface MicroBatchQueryProps {
   readonly environment?: { readonly [name: string]: string }
   /**
    * When a batch is tried. A tick that finds a run at work ends at once, as busy.
-   * @default - the interval of the query's trigger in whole minutes, one minute at least
+   * @default - the interval of the query's trigger in whole minutes, one minute at least; on the minute for an interval below one
    */
   readonly schedule?: ScheduleExpression
   /**
@@ -192,6 +193,8 @@ function networkOf({ vpc, vpcSubnets, securityGroups }: MicroBatchQueryProps): F
 
 /** A schedule counts whole minutes. */
 function rateOf(trigger: Trigger): ScheduleExpression {
+  // An execution that loops within its minute counts on the next one to start on the minute; a rate keeps the second it began at.
+  if (loopsWithinMinute(trigger)) return ScheduleExpression.cron({ minute: '*' })
   const minutes = trigger.kind === 'processingTime' ? Math.ceil(trigger.intervalMs / 60_000) : 1
   return ScheduleExpression.rate(Duration.minutes(Math.max(1, minutes)))
 }

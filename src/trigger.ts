@@ -62,16 +62,21 @@ export const nextBoundary = (nowMs: number, intervalMs: number): number =>
   intervalMs === 0 ? nowMs : Math.floor(nowMs / intervalMs) * intervalMs + intervalMs
 
 const MINUTE_MS = 60_000
+
+/** Without an interval there is no boundary to wait for. */
+export const loopsWithinMinute = (trigger: Trigger): boolean =>
+  trigger.kind === 'processingTime' && trigger.intervalMs > 0 && trigger.intervalMs < MINUTE_MS
+
 /** A wait may end so much late, and a loop is not to reach into the next minute, which has a tick of its own. */
 const LATE_MS = 2000
 
 /**
  * Intervals under a minute: a schedule ticks once a minute at the most, on the minute, and the execution of a tick goes on from
- * boundary to boundary until the next one. Whole seconds, at least one, to the boundary after `nowMs`; null: the next tick makes
- * it. Without an interval there is no boundary to wait for.
+ * boundary to boundary until the next one. Whole seconds, at least one, to the boundary after `nowMs`; null: the next tick
+ * makes it.
  */
 export function secondsToTrigger(trigger: Trigger, nowMs: number): number | null {
-  if (trigger.kind !== 'processingTime' || trigger.intervalMs === 0 || trigger.intervalMs >= MINUTE_MS) return null
+  if (trigger.kind !== 'processingTime' || !loopsWithinMinute(trigger)) return null
   const seconds = Math.ceil((nextBoundary(nowMs, trigger.intervalMs) - nowMs) / 1000)
   return nowMs + seconds * 1000 + LATE_MS <= nextBoundary(nowMs, MINUTE_MS) ? seconds : null
 }

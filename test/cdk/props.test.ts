@@ -144,7 +144,7 @@ describe('props', () => {
   it.each([
     ["Trigger.processingTime('5 minutes')", 'rate(5 minutes)'],
     ["Trigger.processingTime('90 seconds')", 'rate(2 minutes)'],
-    ["Trigger.processingTime('10 seconds')", 'rate(1 minute)'],
+    ["Trigger.processingTime('10 seconds')", 'cron(* * * * ? *)'],
     ['Trigger.availableNow()', 'rate(1 minute)'],
   ])('a query with %s is tried at %s', (trigger, rate) => {
     const name = `q${rate.replaceAll(/\W/g, '')}${trigger.length}`
