@@ -20,7 +20,8 @@ type Step<R> = (context: StepContext, event: unknown, signal: AbortSignal) => Pr
 /** Before the platform ends the process: time for the step to unwind and drop its connections (P20). */
 const UNWIND_MS = 3000
 
-const MAX_MESSAGE = 4000
+const MAX_TEXT = 4000
+const cut = (text: string): string => (text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)} ... (cut)` : text)
 
 /** A handler of one step of a query. Its error's name is the condition, which the state machine matches. */
 export const functionOf = <R>(
@@ -46,8 +47,9 @@ export const functionOf = <R>(
       } catch (error) {
         const failure = error instanceof Error ? error : new Error(String(error))
         logger.error('step failed', failure)
-        // It becomes part of the execution's state, whose size has a limit; the log has all of it (B55).
-        if (failure.message.length > MAX_MESSAGE) failure.message = `${failure.message.slice(0, MAX_MESSAGE)} ... (cut)`
+        // Message and stack, which repeats it, become part of the execution's state, whose size has a limit; the log has all (B55).
+        failure.message = cut(failure.message)
+        failure.stack = cut(failure.stack ?? '')
         throw failure
       }
     })
@@ -75,4 +77,6 @@ export function reportProgress(progress: StreamingQueryProgress, warnings: reado
   metrics.addMetric('numInputRows', MetricUnit.Count, progress.numInputRows)
   metrics.addMetric('offsetsBehindLatest', MetricUnit.Count, Number(progress.sluice.offsetsBehindLatestAtCommit))
   metrics.addMetric('dataLoss', MetricUnit.Count, progress.sluice.dataLoss.length)
+  const blocked = progress.sluice.blocked.reduce((total, { offsets }) => total + offsets, 0n)
+  metrics.addMetric('blockedOffsets', MetricUnit.Count, Number(blocked))
 }

@@ -96,7 +96,9 @@ export async function planStep(
     return { kind: 'continue', name: continuationName(runId, part), input: { ...input, run: runId, part } }
   }
   const run = runOf(runId, input, trigger)
-  if (run.once && entries === 0) for (const text of triggerWarnings(trigger, batch.options)) onWarning(text)
+  const isFirst = entries === 0 && input.run === undefined
+  const warnings = [...batch.options.warnings, ...(run.once ? triggerWarnings(trigger, batch.options) : [])]
+  if (isFirst) for (const text of warnings) onWarning(text)
   const plan = await planBatch(batch, run, signal)
   const spent = entries + ENTRIES_PER_PASS
   if (plan.kind === 'busy') {
