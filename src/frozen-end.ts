@@ -31,7 +31,7 @@ export function checkFrozenEnd({ end: batchEnd, frozen, latest, recreated }: Fro
       tpsForPrefetched: partitionNames(frozen),
       tpsForEndOffset: partitionNames(end),
     })
-  if (isAboveSomewhere(end, frozen))
+  if (isBeyond(end, frozen))
     throw new SluiceError('END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED', {
       prefetchedOffset: positions(frozen),
       endOffset: positions(end),
@@ -41,14 +41,15 @@ export function checkFrozenEnd({ end: batchEnd, frozen, latest, recreated }: Fro
       tpsForLatestOffset: partitionNames(latest),
       tpsForEndOffset: partitionNames(end),
     })
-  if (isAboveSomewhere(end, latest))
+  if (isBeyond(end, latest))
     throw new SluiceError('END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW', {
       latestOffset: positions(latest),
       endOffset: positions(end),
     })
 }
 
-const isAboveSomewhere = (end: PartitionOffsets, other: PartitionOffsets): boolean =>
+/** Whether some partition of `end` lies above the other map, which has it too. */
+export const isBeyond = (end: PartitionOffsets, other: PartitionOffsets): boolean =>
   entriesOf(end).some((e) => e.offset > (offsetAt(other, e) ?? e.offset))
 
 /** The error of a query of thousands of partitions still has to pass through a state machine. */

@@ -9,7 +9,7 @@ import type { BlockedPartition } from './blocked.ts'
 import type { BatchContext, Run } from './context.ts'
 import { checkDataLoss, enforce, recreatedTopics } from './data-loss.ts'
 import { resolveEnd } from './bounds.ts'
-import { checkFrozenEnd } from './frozen-end.ts'
+import { checkFrozenEnd, isBeyond } from './frozen-end.ts'
 import { decodeOffsetMap, encodeOffsetMap, entryName, logKeys } from './log.ts'
 import type { OffsetsEntry, ResumePoint } from './log.ts'
 import { namedPartitions, resolveOffsets, timestampsToMatch } from './offset-range-limit.ts'
@@ -43,8 +43,12 @@ export async function draftNext(context: BatchContext, request: DraftRequest, si
   const start = resume.kind === 'next' ? resume.previous.end : await frozenStart(context, request, signal)
   const topicIds = resume.kind === 'next' ? resume.previous.topicIds : new Map()
   const assigned = await context.offsets.assigned(signal, { partitions: entriesOf(start), topicIds })
-  const ends = await endsNow(context, request, { start, assigned }, signal)
-  const frozen = run.availableNow ? await frozenEnd(context, run, { start, assigned }, ends.latest, signal) : null
+  const place = { start, assigned }
+  const asked = await endsNow(context, request, place, signal)
+  const frozen = run.availableNow ? await frozenEnd(context, run, place, asked.latest, signal) : null
+  // Another planner of the run may have frozen it after this one asked.
+  const ends =
+    frozen !== null && isBeyond(frozen, asked.latest) ? await endsNow(context, request, place, signal) : asked
   const limit = await readLimitOf(context, { ...request, newestBatch: newestOf(request) }, signal)
   const drafted = await draftBetween(context, request, { start, assigned, ends, frozen, limit }, signal)
   return { ...drafted, isPass: limit.min !== null && drafted.kind !== 'delay' }

@@ -340,6 +340,23 @@ describe('the frozen end of AvailableNow', () => {
   })
 })
 
+it('P11 P18 a planner that asked Kafka before another one of its run froze the end goes to that end', async () => {
+  const w = still([4])
+  const run = newRun(true)
+  let isRacing = true
+  const slow = w.process({
+    hook: async (point) => {
+      if (point !== `before log.add runs/${run.runId}/end` || !isRacing) return
+      isRacing = false
+      append(w.kafka, 't', 0, 3)
+      expect(await trigger(w.process(), run)).toEqual([7])
+    },
+  })
+  expect(await trigger(slow, run)).toEqual([7])
+  expect(w.table.commits.map((c) => c.endOffsets)).toEqual(['{"t":{"0":7}}'])
+  expect(rowsOf(w.table)).toEqual(recordsIn(w.kafka))
+})
+
 describe('a cap in bytes', () => {
   // The values are `t-0@0` to `t-0@9`: 5 bytes, then 6, then 7.
   it('takes a sample first, then so many offsets as recent batches say', async () => {
