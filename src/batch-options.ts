@@ -77,7 +77,8 @@ export function parseBackfillOptions(raw: Readonly<Record<string, unknown>>, env
   return {
     ...general,
     startingOffsets,
-    startOptions: start.names,
+    // A backfill that resumes uses its ending options as little as its starting ones.
+    startOptions: [...start.names, ...endOptions.filter((name) => positions.has(name))],
     endingOffsets,
     warnings: [...warnings, ...general.warnings, ...start.warnings],
   }

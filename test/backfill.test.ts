@@ -52,7 +52,7 @@ describe('the query of a backfill', () => {
       maxOffsetsPerTrigger: 7n,
       isolationLevel: 'read_committed',
       strategy: { topics: ['t'] },
-      startOptions: ['startingOffsets'],
+      startOptions: ['startingOffsets', 'endingTimestamp'],
       warnings: [],
     })
   })
