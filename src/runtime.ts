@@ -1,4 +1,4 @@
-/** The only composition root: a query and an environment become the context that the protocol's steps work in. */
+/** The composition root of queries: a query and an environment become the context that the protocol's steps work in. */
 import { randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb'
