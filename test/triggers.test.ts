@@ -1,5 +1,6 @@
 /** What a trigger takes: minimum and delay, Trigger.once, the frozen end of AvailableNow, caps in bytes. In memory. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
+import { runReport } from '../src/cli/run-report.ts'
 import type { BatchContext, Run } from '../src/context.ts'
 import { SluiceError } from '../src/errors.ts'
 import { runQuery } from '../src/local/runner.ts'
@@ -219,6 +220,25 @@ describe('Trigger.once', () => {
     expect(await run(w)).toEqual({ kind: 'finished' })
     expect(w.table.commits).toHaveLength(1)
   })
+})
+
+it('a run tells its warnings and its delays in words and as JSON', async () => {
+  const w = still([8], { minOffsetsPerTrigger: 6, maxOffsetsPerTrigger: 6, maxTriggerDelay: '1h' })
+  const written: string[] = []
+  const write = (text: string | Uint8Array): boolean => written.push(String(text)) > 0
+  const spies = [process.stdout, process.stderr].map((stream) => vi.spyOn(stream, 'write').mockImplementation(write))
+  for (const json of [false, true]) {
+    const report = runReport({ json, queryName: 'query', options: w.process().options })
+    report.event({ kind: 'warning', text: 'a warning' })
+    report.event({ kind: 'delayed', pending: 2n, untilMs: Date.UTC(2026, 0, 1) })
+  }
+  for (const spy of spies) spy.mockRestore()
+  expect(written).toEqual([
+    'warning: a warning\n',
+    '2 new offsets are fewer than minOffsetsPerTrigger: unless more come, no batch before 2026-01-01T00:00:00.000Z\n',
+    '{"event":"warning","text":"a warning"}\n',
+    '{"event":"delayed","pending":2,"untilMs":1767225600000}\n',
+  ])
 })
 
 describe('the frozen end of AvailableNow', () => {

@@ -76,8 +76,8 @@ function textReport({ queryName, options }: ReportOptions): RunReport {
           return warn(`batch ${event.batchId}: ${event.reason}; its tasks run again`)
         case 'delayed':
           return line(
-            `waiting  ${count.format(event.pending)} new offsets are fewer than minOffsetsPerTrigger; ` +
-              `they are read from ${new Date(event.untilMs).toISOString()} on at the latest`
+            `${count.format(event.pending)} new offsets are fewer than minOffsetsPerTrigger: ` +
+              `unless more come, no batch before ${new Date(event.untilMs).toISOString()}`
           )
         case 'blocked':
           return line(waiting(event.partitions))

@@ -100,6 +100,7 @@ describe('a failing table has one clear error each', () => {
       () => log.remove({ log: 'offsets', id: 0 }, going),
       () => lease.acquire('run-a', going),
       () => lease.renew(1, going),
+      () => lease.passed(1, 0, going),
       () => lease.release(1, going),
       () => currentGeneration({ client, table: 'state', query: 'orders' }, going),
     ]
