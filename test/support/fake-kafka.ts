@@ -131,7 +131,10 @@ export function fakeRangeReader(kafka: FakeKafka, failOnDataLoss = true): RangeR
   return {
     async *read(range, _isolation, signal) {
       const partition = partitionOf(kafka, range)
-      if (partition === undefined) throw new SluiceError('TOPIC_NOT_FOUND', { topics: range.topic })
+      if (partition === undefined) {
+        if (failOnDataLoss) throw new SluiceError('KAFKA_DATA_LOSS', { findings: nameOf(range) })
+        return { highWatermark: null, dataLoss: [{ ...range, reason: 'COULD_NOT_READ_OFFSET_RANGE' }] }
+      }
       const logStart = BigInt(partition.logStart)
       const lost =
         logStart > range.from ? [{ ...range, until: logStart, reason: 'COULD_NOT_READ_OFFSET_RANGE' as const }] : []

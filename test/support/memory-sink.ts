@@ -15,7 +15,7 @@ export interface MemoryTable {
 
 export const memoryTable = (): MemoryTable => ({ objects: new Map(), commits: [], fingerprint: 'table', aborted: 0 })
 
-/** The visible rows, sorted: those of committed objects. */
+/** The values of the visible rows, sorted: those of committed objects. */
 export const rowsOf = (table: MemoryTable): string[] =>
   table.commits.flatMap((commit) => commit.objects.flatMap((name) => table.objects.get(name) ?? ['missing'])).toSorted()
 
@@ -56,8 +56,8 @@ function writer(table: MemoryTable, task: TaskId, stage: <T>(work: () => T) => P
   const name = `${task.queryId}/${task.batchId}/${task.task}/${task.attempt}`
   return {
     write: async (batch: RowBatch) => {
-      const [topics, partitions, offsets] = [batch.columns[2], batch.columns[3], batch.columns[4]]
-      for (let i = 0; i < batch.length; i++) rows.push(`${topics?.[i]}-${partitions?.[i]}@${offsets?.[i]}`)
+      const values = batch.columns[1] ?? []
+      for (let i = 0; i < batch.length; i++) rows.push(String(values[i]))
     },
     commit: (): Promise<CommitMessage> =>
       stage(() => {
