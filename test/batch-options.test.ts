@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { parseBackfillOptions, parseBatchOptions } from '../src/batch-options.ts'
 import type { BatchOptions } from '../src/batch-options.ts'
 import { isSluiceError } from '../src/errors.ts'
+import { parseOptions } from '../src/options.ts'
 import { brokers, minimal } from './support/source-options.ts'
 
 const parse = (raw: Record<string, unknown>, env: Record<string, string> = {}): BatchOptions =>
@@ -205,4 +206,13 @@ test('what only a stream does is ignored with a warning, and kept by a backfill'
     "Option 'sluice.minBatchesToRetain' is ignored in a bounded read.",
   ])
   expect(parseBackfillOptions(raw, () => undefined)).toMatchObject({ maxOffsetsPerTrigger: 5n, warnings: [] })
+})
+
+test('X12 what Spark ignores without a word is refused: an ending timestamp of a stream, and an unknown name', () => {
+  const stream = (raw: Record<string, unknown>) => parseOptions({ ...minimal, ...raw }, () => undefined)
+  expect(() => stream({ endingTimestamp: 1 })).toThrow('ending timestamp not valid in streaming queries')
+  expect(() => stream({ endingTimestampe: 1 })).toThrow(
+    "Unknown option 'endingTimestampe'. Did you mean 'endingTimestamp'?"
+  )
+  expect(parse({ endingTimestamp: 1 }).endingOffsets).toMatchObject({ timestamp: 1n })
 })

@@ -88,7 +88,7 @@ describe('attempts', () => {
     expect(asked).toHaveLength(3)
   })
 
-  test('K145 three failures: the last error itself, after exactly three questions', async () => {
+  test('K145 X12 three failures: the last error itself, after exactly three questions', async () => {
     const failures = [1, 2, 3, 4].map(unreachable)
     const { reader, asked } = scripted(subscribe('t'), { metadata: failures })
     await expect(reader.assigned(signal)).rejects.toBe(failures[2])
