@@ -126,6 +126,7 @@ describe('found by the planner', () => {
     await it.run()
     await recreate(topic, 1)
     await refused(it, [`${topic}-0`, 'was changed from 2 to 1'])
+    expect(it.batches()).toMatchObject([{ ranges: ['0 [0, 2)'], rows: 2 }])
   })
 
   test('X7: a new partition that does not start from 0 fails; tolerated it is read from where it starts', async () => {
