@@ -9,6 +9,7 @@ import type { DataLossFinding } from './data-loss.ts'
 import { SluiceError } from './errors.ts'
 import { checkOrder, needsSplit, numbersFor, splitLateRanges } from './late-ranges.ts'
 import type { BoundNumbers, LateRange } from './late-ranges.ts'
+import { namedPartitions } from './offset-range-limit.ts'
 import { entriesOf, offsetAt, offsetsOf } from './offsets.ts'
 import type { TopicPartition } from './offsets.ts'
 import type { OffsetReader, RangeReader, RecordBatch } from './ports.ts'
@@ -34,7 +35,9 @@ export async function planBoundedRead(
   { options, offsets }: Pick<BoundedReadContext, 'options' | 'offsets'>,
   signal: AbortSignal
 ): Promise<BoundedPlan> {
-  const { partitions } = await offsets.assigned(signal)
+  const named = [...namedPartitions(options.startingOffsets), ...namedPartitions(options.endingOffsets)]
+  const known = named.length === 0 ? undefined : { partitions: named, topicIds: new Map() }
+  const { partitions } = await offsets.assigned(signal, known)
   const ranges = await resolveBounds(options, partitions, offsets, signal)
   for (const range of ranges) checkOrder(range)
   if (!needsSplit(ranges, options)) return { partitions, pieces: ranges }

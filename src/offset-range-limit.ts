@@ -105,8 +105,8 @@ export function resolveOffsets(
   const positionOf = positionsOf(limit, observed, position)
   return offsetsOf(
     observed.assigned.flatMap((tp) => {
-      const position = positionOf(tp)
-      const offset = typeof position === 'bigint' ? position : offsetAt(observed[position], tp)
+      const at = positionOf(tp)
+      const offset = typeof at === 'bigint' ? at : offsetAt(observed[at], tp)
       return offset === undefined ? [] : [{ ...tp, offset }]
     })
   )
