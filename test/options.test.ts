@@ -234,7 +234,7 @@ describe('options that this release does not read are refused, never ignored', (
     ['endingOffsets', 'ending offset not valid in streaming queries'],
     ['endingOffsetsByTimestamp', 'ending timestamp not valid in streaming queries'],
     ['endingTimestamp', 'ending timestamp not valid in streaming queries'],
-  ])('K58 %s', (name, message) => {
+  ])('K58 X12 %s', (name, message) => {
     expect(refusalOf(name, 'latest')).toMatchObject({ name: 'OPTION_INVALID', parameters: { option: name } })
     expect(refusalOf(name, 'latest').message).toContain(message)
   })

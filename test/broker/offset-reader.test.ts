@@ -97,7 +97,7 @@ describe('the assigned partitions', () => {
     expect(after).not.toBe(before)
   })
 
-  test('a missing topic is named after fetchOffset.numRetries attempts', async () => {
+  test('X12: a missing topic is named after fetchOffset.numRetries attempts', async () => {
     const [there, missing] = [await topics.create(), uniqueTopic('missing')]
     let asked = 0
     proxy.setRule(({ apiKey }) => {
