@@ -29,6 +29,8 @@ export interface AwsProxy {
   forwardTo(endpoint: string): void
   /** Holds back the next request that matches; settles once it is here. */
   hold(matches: (request: AwsRequest) => boolean): Promise<Held>
+  /** Lets through what is held, and holds nothing any more. */
+  releaseAll(): void
   close(): Promise<void>
 }
 
@@ -41,16 +43,23 @@ export async function startAwsProxy(): Promise<AwsProxy> {
   const port = await freePort()
   const requests: AwsRequest[] = []
   const traps: Trap[] = []
+  const held = new Set<() => void>()
   let target: URL | undefined
   const server = createServer((incoming, answer) => {
     void bodyOf(incoming).then((body) => {
       const request = describe(incoming, body)
       requests.push(request)
-      const pass = () => forward(target, incoming, body, answer)
+      const release = () => {
+        if (held.delete(release)) forward(target, incoming, body, answer)
+      }
+      const drop = () => {
+        if (held.delete(release)) answer.destroy()
+      }
+      held.add(release)
       const at = traps.findIndex(({ matches }) => matches(request))
       const [trap] = at === -1 ? [] : traps.splice(at, 1)
-      if (trap === undefined) pass()
-      else trap.caught({ request, release: pass, drop: () => answer.destroy() })
+      if (trap === undefined) release()
+      else trap.caught({ request, release, drop })
     })
   })
   server.listen(port, '127.0.0.1')
@@ -62,6 +71,10 @@ export async function startAwsProxy(): Promise<AwsProxy> {
       target = new URL(endpoint)
     },
     hold: (matches) => new Promise((caught) => traps.push({ matches, caught })),
+    releaseAll() {
+      traps.length = 0
+      for (const release of held) release()
+    },
     async close() {
       server.closeAllConnections()
       server.close()
