@@ -2,7 +2,6 @@
 import { Logger } from '@aws-lambda-powertools/logger'
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware'
 import { MetricUnit, Metrics } from '@aws-lambda-powertools/metrics'
-import { logMetrics } from '@aws-lambda-powertools/metrics/middleware'
 import middyfy from '@middy/core'
 import type { Context } from 'aws-lambda'
 import { SluiceError, isSluiceError } from '../src/errors.ts'
@@ -23,6 +22,11 @@ const UNWIND_MS = 3000
 const MAX_TEXT = 4000
 const cut = (text: string): string => (text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)} ... (cut)` : text)
 
+/** Powertools' own middleware warns of each call without a metric, and most calls have none. */
+const publishMetrics = (): void => {
+  if (metrics.hasStoredMetrics()) metrics.publishStoredMetrics()
+}
+
 /** A handler of one step of a query. Its error's name is the condition, which the state machine matches. */
 export const functionOf = <R>(
   name: 'planner' | 'worker' | 'committer',
@@ -32,7 +36,7 @@ export const functionOf = <R>(
 ) =>
   middyfy<unknown, R>()
     .use(injectLambdaContext(logger, { logEvent: false }))
-    .use(logMetrics(metrics, { throwOnEmptyMetrics: false }))
+    .use({ after: publishMetrics, onError: publishMetrics })
     .handler(async (event, context) => {
       logger.appendKeys({ query: query.name, step: name })
       try {

@@ -196,12 +196,13 @@ describe('a committed batch', () => {
     })
   })
 
-  it('is the only thing that has metrics', async () => {
+  it('is the only thing that has metrics, and lines are JSON', async () => {
     const w = world({ t: [4] })
     const { message } = await planned(w)
     await functionOn(w, workStep)({ message, task: 0 }, lambdaContext())
     await failureOf(functionOn(w, workStep)({}, lambdaContext()))
     expect(linesWith('_aws')).toEqual([])
+    expect(linesWith('').map((line) => line['level'])).toEqual(['ERROR'])
   })
 })
 
