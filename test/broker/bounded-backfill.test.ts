@@ -171,18 +171,12 @@ describe('sluice run --backfill', () => {
   })
 
   test.each([
-    [['--backfill', 'x'], 'OPTION_CONFLICT', 'a backfill names its range'],
     [
       ['--backfill', 'x', ...option('startingOffsets', 'latest'), ...option('endingOffsets', 'latest')],
       'OPTION_INVALID',
       "starting offset can't be latest",
     ],
     [option('startingOffsets', 'latest'), 'OPTION_CONFLICT', '--option goes with --backfill NAME'],
-    [
-      ['--backfill', 'a/b', ...option('startingOffsets', 'earliest'), ...option('endingOffsets', 'latest')],
-      'QUERY_INVALID',
-      "Query 'query.backfill.a/b'",
-    ],
   ])('is refused with exit code 2 before anything is made: %j', async (flags, condition, text) => {
     const refused = await run(...flags)
     expect(refused).toMatchObject({ code: 2, stderr: expect.stringMatching(new RegExp(`^sluice: ${condition}: `)) })
