@@ -7,8 +7,8 @@ import { DeleteBucketCommand } from '@aws-sdk/client-s3'
 import { Duration } from 'aws-cdk-lib'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { deploy, synthesize } from '../support/deployed-query.ts'
-import type { Assembly, DeployedQuery } from '../support/deployed-query.ts'
+import { deploy, removeAssemblies, synthesize } from '../support/deployed-query.ts'
+import type { DeployedQuery } from '../support/deployed-query.ts'
 import { openAccount } from '../support/deployment.ts'
 import type { Account } from '../support/deployment.ts'
 import { readDelta, s3Options } from '../support/delta-reader.ts'
@@ -27,7 +27,7 @@ const entry = join(import.meta.dirname, '../support/queries/deployed.ts')
 let account: Account
 let kafka: TcpProxy
 let topics: Topics
-const opened: (Assembly | DeployedQuery)[] = []
+const opened: DeployedQuery[] = []
 
 beforeAll(async () => {
   const { bootstrap, proxied } = inject('kafka')
@@ -36,10 +36,12 @@ beforeAll(async () => {
     startTcpProxy(ownListener(proxied)),
     openTopics(bootstrap),
   ])
-})
+  synthesize({ entry, environment: { BROKERS: bootstrap, TOPIC: 'none', CAP: '1' } }) // the bundles are made once
+}, 120_000)
 
 afterAll(async () => {
-  for (const one of opened) await ('remove' in one ? one.remove() : one.close())
+  await Promise.all(opened.map((query) => query.close()))
+  removeAssemblies()
   await Promise.all([topics?.close(), kafka?.close(), account?.close()])
 })
 
@@ -55,9 +57,8 @@ async function deployed(edit?: (template: string) => string, timeout?: Duration)
   await produce(topic, 'one', 'two', 'three')
   const environment = { BROKERS: kafka.bootstrap, TOPIC: topic, CAP: '1000' }
   const assembly = synthesize({ entry, environment, ...(timeout && { timeout }) })
-  opened.push(assembly)
   const query = await deploy(account.endpoint, assembly, edit)
-  opened.unshift(query)
+  opened.push(query)
   return { topic, query, log: queryLog(query.dynamodb, query.table, 'deployed') }
 }
 

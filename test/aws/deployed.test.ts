@@ -6,8 +6,8 @@ import { GetExecutionHistoryCommand } from '@aws-sdk/client-sfn'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
 import { join } from 'node:path'
 import { actionsOf, allowsItem, allowsObject, statementsOf } from '../support/policies.ts'
-import { deploy, synthesize } from '../support/deployed-query.ts'
-import type { Assembly, DeployedQuery } from '../support/deployed-query.ts'
+import { deploy, removeAssemblies, synthesize } from '../support/deployed-query.ts'
+import type { DeployedQuery } from '../support/deployed-query.ts'
 import { callerOf, openAccount } from '../support/deployment.ts'
 import type { Account } from '../support/deployment.ts'
 import type { AwsRequest } from '../support/aws-proxy.ts'
@@ -28,7 +28,6 @@ let account: Account
 let kafka: TcpProxy
 let topics: Topics
 let topic: string
-let assembly: Assembly
 let query: DeployedQuery
 let log: QueryLog
 
@@ -39,7 +38,7 @@ beforeAll(async () => {
     openTopics(bootstrap),
   ])
   topic = await topics.create({ prefix: 'deployed', partitions: 2 })
-  assembly = synthesize({
+  const assembly = synthesize({
     entry: join(import.meta.dirname, '../support/queries/deployed.ts'),
     environment: { BROKERS: kafka.bootstrap, TOPIC: topic, CAP: '1000' },
   })
@@ -54,7 +53,7 @@ afterEach(() => {
 
 afterAll(async () => {
   await query?.close()
-  assembly?.remove()
+  removeAssemblies()
   await Promise.all([topics?.close(), kafka?.close(), account?.close()])
 })
 

@@ -32,25 +32,32 @@ export interface Assembly {
   readonly template: string
   /** Key in the assets' bucket -> folder of the bundle. */
   readonly bundles: ReadonlyMap<string, string>
-  remove(): void
 }
 
-/** Synthesizes one stack with one query, its functions bundled. */
+let outdir: string | undefined
+
+/** Synthesizes one stack with one query, its functions bundled; the same bundles are made once. */
 export function synthesize(props: MicroBatchQueryProps): Assembly {
-  const outdir = mkdtempSync(join(tmpdir(), 'sluice-cdk-'))
-  const app = new App({ outdir, analyticsReporting: false })
+  outdir ??= mkdtempSync(join(tmpdir(), 'sluice-cdk-'))
+  const folder = outdir
+  const app = new App({ outdir: folder, analyticsReporting: false })
   const stack = new Stack(app, 'Query')
   new MicroBatchQuery(stack, 'Query', props)
   const assembly: CloudAssembly = app.synth()
-  const manifest = JSON.parse(readFileSync(join(outdir, 'Query.assets.json'), 'utf8')) as AssetManifest
+  const manifest = JSON.parse(readFileSync(join(folder, 'Query.assets.json'), 'utf8')) as AssetManifest
   const bundles = Object.values(manifest.files)
     .filter((file) => file.source.packaging === 'zip')
-    .map((file) => [Object.values(file.destinations)[0]?.objectKey ?? '', join(outdir, file.source.path)] as const)
+    .map((file) => [Object.values(file.destinations)[0]?.objectKey ?? '', join(folder, file.source.path)] as const)
   return {
     template: readFileSync(assembly.getStackByName('Query').templateFullPath, 'utf8'),
     bundles: new Map(bundles),
-    remove: () => rmSync(outdir, { recursive: true, force: true }),
   }
+}
+
+/** Removes what was synthesized in this process. */
+export function removeAssemblies(): void {
+  if (outdir !== undefined) rmSync(outdir, { recursive: true, force: true })
+  outdir = undefined
 }
 
 interface AssetManifest {

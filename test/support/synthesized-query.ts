@@ -1,7 +1,10 @@
 /** The construct in a stack of its own, as a template. */
 import { App, Stack } from 'aws-cdk-lib'
 import { Template as CdkTemplate } from 'aws-cdk-lib/assertions'
-import { expect } from 'vitest'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect } from 'vitest'
 import { MicroBatchQuery } from '../../cdk/micro-batch-query.ts'
 import type { MicroBatchQueryProps } from '../../cdk/micro-batch-query.ts'
 import type { Template } from './policies.ts'
@@ -17,12 +20,15 @@ export interface Setting {
   readonly found: CdkTemplate
 }
 
+const outdir = mkdtempSync(join(tmpdir(), 'sluice-cdk-'))
+afterAll(() => rmSync(outdir, { recursive: true, force: true }))
+
 /** A stack with one query. `props` may define what it passes in the stack; `after` changes what was made. */
 export function synthesized(
   props: (stack: Stack) => Partial<MicroBatchQueryProps> = () => ({}),
   { isBundled = false, after }: { isBundled?: boolean; after?: (query: MicroBatchQuery) => void } = {}
 ): Setting {
-  const app = new App({ context: isBundled ? {} : { 'aws:cdk:bundling-stacks': [] } })
+  const app = new App({ outdir, context: isBundled ? {} : { 'aws:cdk:bundling-stacks': [] } })
   const stack = new Stack(app, 'Test', { env: { region: 'eu-central-1', account: '123456789012' } })
   const query = new MicroBatchQuery(stack, 'Query', { entry: flights, environment, ...props(stack) })
   after?.(query)
