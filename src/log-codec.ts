@@ -3,7 +3,7 @@
  * by name and nothing is guessed.
  */
 import type { BlockedPartition } from './blocked.ts'
-import type { DataLossFinding, DataLossReason } from './data-loss.ts'
+import type { DataLossFinding, DataLossReason, TopicIds } from './data-loss.ts'
 import { SluiceError, reasonOf } from './errors.ts'
 import type { Fingerprint, RangeReceipt } from './log.ts'
 import { isObject, offsetFrom, parseExact, partitionValuesFrom, stringifyExact } from './offsets.ts'
@@ -68,10 +68,13 @@ export const objectOf = (value: unknown, field: string): Record<string, unknown>
 export const oneOf = <T extends string>(value: unknown, field: string, words: readonly T[]): T =>
   words.find((word) => word === value) ?? wrong(field, value, `one of ${words.join(', ')}`)
 
-export const pairOf = (value: unknown, field: string): [string, string] => {
+const pairOf = (value: unknown, field: string): [string, string] => {
   const [first, second] = arrayOf(value, field)
   return [textOf(first, field), textOf(second, field)]
 }
+
+export const topicIdsFrom = (value: unknown): TopicIds =>
+  new Map(arrayOf(value, 'topicIds').map((pair) => pairOf(pair, 'topicIds')))
 
 export const offsetsOfField = (value: unknown, field: string): PartitionOffsets =>
   partitionValuesFrom(objectOf(value, field), offsetFrom)

@@ -6,7 +6,7 @@
  * only once its predecessor could read it (P22).
  */
 import type { BlockedPartition } from './blocked.ts'
-import type { DataLossFinding } from './data-loss.ts'
+import type { DataLossFinding, TopicIds } from './data-loss.ts'
 import { SluiceError } from './errors.ts'
 import {
   LOG_VERSION,
@@ -19,11 +19,11 @@ import {
   messageFrom,
   offsetsOfField,
   oneOf,
-  pairOf,
   rangeFromTuple,
   receiptFrom,
   sameBatch,
   textOf,
+  topicIdsFrom,
 } from './log-codec.ts'
 import { nameOf, offsetsToObject, stringifyExact } from './offsets.ts'
 import type { PartitionOffsets } from './offsets.ts'
@@ -65,7 +65,7 @@ export interface OffsetsEntry {
   /** What Kafka held when the batch was planned; for lag. */
   readonly latest: PartitionOffsets
   /** Topic -> topic id (P9). Empty where the brokers have none. */
-  readonly topicIds: ReadonlyMap<string, string>
+  readonly topicIds: TopicIds
   readonly isolationLevel: IsolationLevel
   /** The unit of work and of report (P1): one or more ranges each. */
   readonly tasks: readonly (readonly OffsetRange[])[]
@@ -125,12 +125,16 @@ export const encodeMetadata = (id: string): string => stringifyExact({ v: LOG_VE
 export const decodeMetadata = (text: string): string =>
   decodeEntry(entryName(logKeys.metadata), text, (json) => textOf(json['id'], 'id'))
 
-export const encodeOffsetMap = (offsets: PartitionOffsets): string =>
-  stringifyExact({ v: LOG_VERSION, offsets: offsetsToObject(offsets) })
+/** `sources/0` also has the ids of its topics, so that one that is created again is known before any batch. */
+export const encodeOffsetMap = (offsets: PartitionOffsets, topicIds: TopicIds = new Map()): string =>
+  stringifyExact({ v: LOG_VERSION, offsets: offsetsToObject(offsets), topicIds: [...topicIds] })
 
 /** Reads `sources/0` and `runs/<run>/end`. */
 export const decodeOffsetMap = (entry: string, text: string): PartitionOffsets =>
   decodeEntry(entry, text, (json) => offsetsOfField(json['offsets'], 'offsets'))
+
+export const decodeTopicIds = (entry: string, text: string): TopicIds =>
+  decodeEntry(entry, text, (json) => topicIdsFrom(json['topicIds'] ?? []))
 
 /** Why the reports of the generation before are not used (P12). */
 export interface RedoEntry {
@@ -177,7 +181,7 @@ export const decodeOffsets = (batchId: number, text: string): OffsetsEntry =>
       start: offsetsOfField(json['start'], 'start'),
       end: offsetsOfField(json['end'], 'end'),
       latest: offsetsOfField(json['latest'], 'latest'),
-      topicIds: new Map(arrayOf(json['topicIds'], 'topicIds').map((pair) => pairOf(pair, 'topicIds'))),
+      topicIds: topicIdsFrom(json['topicIds']),
       isolationLevel: oneOf(json['isolationLevel'], 'isolationLevel', ['read_uncommitted', 'read_committed']),
       tasks: arrayOf(json['tasks'], 'tasks').map((ranges) =>
         arrayOf(ranges, 'tasks').map((range) => rangeFromTuple(topics, arrayOf(range, 'tasks')))

@@ -8,9 +8,10 @@ import { blockedPartitions, stableLatest } from './blocked.ts'
 import type { BlockedPartition } from './blocked.ts'
 import type { BatchContext, Run } from './context.ts'
 import { checkDataLoss, enforce, recreatedTopics } from './data-loss.ts'
+import type { TopicIds } from './data-loss.ts'
 import { resolveEnd } from './bounds.ts'
 import { checkFrozenEnd, isBeyond } from './frozen-end.ts'
-import { decodeOffsetMap, encodeOffsetMap, entryName, logKeys } from './log.ts'
+import { decodeOffsetMap, decodeTopicIds, encodeOffsetMap, entryName, logKeys } from './log.ts'
 import type { OffsetsEntry, ResumePoint } from './log.ts'
 import { namedPartitions, resolveOffsets, timestampsToMatch } from './offset-range-limit.ts'
 import { entriesOf, partitionsNotIn, withoutTopics } from './offsets.ts'
@@ -40,17 +41,19 @@ type Drafted =
 /** The next batch as it would be logged, every check done; or why there is none. */
 export async function draftNext(context: BatchContext, request: DraftRequest, signal: AbortSignal): Promise<Draft> {
   const { resume, run } = request
-  const start = resume.kind === 'next' ? resume.previous.end : await frozenStart(context, request, signal)
-  const topicIds = resume.kind === 'next' ? resume.previous.topicIds : new Map()
+  const { previous } = resume.kind === 'next' ? resume : { previous: null }
+  const position =
+    previous === null ? await frozenStart(context, request, signal) : { ...previous, start: previous.end }
+  const { start, topicIds } = position
   const assigned = await context.offsets.assigned(signal, { partitions: entriesOf(start), topicIds })
-  const place = { start, assigned }
+  const place = { start, topicIds, assigned }
   const asked = await endsNow(context, request, place, signal)
   const frozen = run.availableNow ? await frozenEnd(context, run, place, asked.latest, signal) : null
   // Another planner of the run may have frozen it after this one asked.
   const ends =
     frozen !== null && isBeyond(frozen, asked.latest) ? await endsNow(context, request, place, signal) : asked
   const limit = await readLimitOf(context, { ...request, newestBatch: newestOf(request) }, signal)
-  const drafted = await draftBetween(context, request, { start, assigned, ends, frozen, limit }, signal)
+  const drafted = await draftBetween(context, request, { ...place, ends, frozen, limit }, signal)
   return { ...drafted, isPass: limit.min !== null && drafted.kind !== 'delay' }
 }
 
@@ -60,18 +63,18 @@ const newestOf = ({ resume }: DraftRequest): number | null => (resume.kind === '
  * `sources/0`: where the query starts, frozen by its first plan even if no batch follows. The checks of that plan run
  * before it is put, so that a mistyped start is not frozen; a loser of the put uses the stored start (P16).
  */
-async function frozenStart(
-  context: BatchContext,
-  request: DraftRequest,
-  signal: AbortSignal
-): Promise<PartitionOffsets> {
+async function frozenStart(context: BatchContext, request: DraftRequest, signal: AbortSignal): Promise<Position> {
+  const positionIn = (text: string): Position => ({
+    start: decodeOffsetMap(entryName(logKeys.source), text),
+    topicIds: decodeTopicIds(entryName(logKeys.source), text),
+  })
   const stored = await context.log.get(logKeys.source, signal)
-  if (stored !== null) return decodeOffsetMap(entryName(logKeys.source), stored)
-  const { start, assigned } = await firstStart(context, signal)
-  const ends = await endsNow(context, request, { start, assigned }, signal)
-  const frozen = await boundedEnd(context, { start, assigned }, ends.latest, signal)
-  await draftBetween(context, request, { start, assigned, ends, frozen, limit: unlimited }, signal)
-  return freeze(context, logKeys.source, start, signal)
+  if (stored !== null) return positionIn(stored)
+  const place = await firstStart(context, signal)
+  const ends = await endsNow(context, request, place, signal)
+  const frozen = await boundedEnd(context, place, ends.latest, signal)
+  await draftBetween(context, request, { ...place, ends, frozen, limit: unlimited }, signal)
+  return positionIn(await freeze(context, logKeys.source, encodeOffsetMap(place.start, place.topicIds), signal))
 }
 
 /**
@@ -90,7 +93,8 @@ async function firstStart({ offsets, options }: BatchContext, signal: AbortSigna
   const latest = await offsets.latest(partitions, signal)
   const timestamps = timestampsToMatch(limit, partitions)
   const matched = timestamps === null ? new Map() : await offsets.forTimestamps(timestamps, signal)
-  return { start: resolveOffsets(limit, { assigned: partitions, earliest, latest, matched }), assigned }
+  const start = resolveOffsets(limit, { assigned: partitions, earliest, latest, matched })
+  return { start, topicIds: assigned.topicIds, assigned }
 }
 
 /**
@@ -108,7 +112,8 @@ async function frozenEnd(
   const stored = await context.log.get(key, signal)
   if (stored !== null) return decodeOffsetMap(entryName(key), stored)
   const end = (await boundedEnd(context, place, latest, signal)) ?? latest
-  return end.size === 0 ? end : freeze(context, key, end, signal)
+  if (end.size === 0) return end
+  return decodeOffsetMap(entryName(key), await freeze(context, key, encodeOffsetMap(end), signal))
 }
 
 /** All runs of a backfill go to the end of its first plan. */
@@ -126,18 +131,19 @@ const boundedEnd = async (
     : resolveEnd(options.endingOffsets, { start, assigned: assigned.partitions, latest }, offsets, signal)
 
 /** Puts a position once; whoever comes second uses the stored one (P11). */
-async function freeze(
-  context: BatchContext,
-  key: EntryKey,
-  offsets: PartitionOffsets,
-  signal: AbortSignal
-): Promise<PartitionOffsets> {
-  const outcome = await context.log.add(key, encodeOffsetMap(offsets), signal)
-  return outcome.kind === 'added' ? offsets : decodeOffsetMap(entryName(key), outcome.entry)
+async function freeze(context: BatchContext, key: EntryKey, text: string, signal: AbortSignal): Promise<string> {
+  const outcome = await context.log.add(key, text, signal)
+  return outcome.kind === 'added' ? text : outcome.entry
 }
 
-interface Place {
+interface Position {
   readonly start: PartitionOffsets
+  /** Of its topics, when it was noted. */
+  readonly topicIds: TopicIds
+}
+
+interface Place extends Position {
+  /** What there is now. */
   readonly assigned: AssignedPartitions
 }
 
@@ -151,12 +157,12 @@ interface Ends {
 async function endsNow(
   context: BatchContext,
   { resume, triggerMs }: DraftRequest,
-  { start, assigned }: Place,
+  { start, topicIds, assigned }: Place,
   signal: AbortSignal
 ): Promise<Ends> {
   const { offsets, options } = context
   const { partitions } = assigned
-  const known = withoutTopics(start, recreatedSince(resume, assigned))
+  const known = withoutTopics(start, recreatedTopics(topicIds, assigned.topicIds))
   if (options.isolationLevel === 'read_uncommitted')
     return { latest: await offsets.latest(partitions, signal, known), blocked: [] }
   const highWatermarks = await offsets.highWatermarks(partitions, signal, known)
@@ -166,9 +172,6 @@ async function endsNow(
     blocked: blockedPartitions(ends, resume.kind === 'next' ? resume.previous.blocked : [], triggerMs),
   }
 }
-
-const recreatedSince = (resume: DraftRequest['resume'], { topicIds }: AssignedPartitions): ReadonlySet<string> =>
-  resume.kind === 'next' ? recreatedTopics(resume.previous.topicIds, topicIds) : new Set()
 
 interface Observed extends Place {
   readonly ends: Ends
@@ -180,15 +183,15 @@ interface Observed extends Place {
 async function draftBetween(
   context: BatchContext,
   request: DraftRequest,
-  { start, assigned, ends, frozen, limit }: Observed,
+  { start, topicIds, assigned, ends, frozen, limit }: Observed,
   signal: AbortSignal
 ): Promise<Drafted> {
-  const { run, queryId, resume, triggerMs } = request
+  const { run, queryId, triggerMs } = request
   const { options } = context
   const newestBatch = newestOf(request)
   const { blocked } = ends
   const latest = frozen ?? ends.latest
-  const recreated = recreatedSince(resume, assigned)
+  const recreated = recreatedTopics(topicIds, assigned.topicIds)
   // A recreated topic's stored position means nothing: its partitions are as good as new (decision 7).
   const known = withoutTopics(start, recreated)
   const added = partitionsNotIn(latest, known)

@@ -117,6 +117,25 @@ describe('a pattern', () => {
   })
 })
 
+describe('a topic created again', () => {
+  it('before the first batch is known by the id that was frozen with the start, though its offsets look valid', async () => {
+    const w = world({ t: [3] }, { startingOffsets: 'latest' })
+    const dying = w.process({
+      hook: (point) => {
+        if (point === 'before log.add offsets/0') throw new Error('killed')
+      },
+    })
+    await expect(runToEnd(dying)).rejects.toThrow('killed')
+    createTopic(w.kafka, 't', [5])
+    await expect(runToEnd(w.process())).rejects.toMatchObject({
+      name: 'KAFKA_DATA_LOSS',
+      message: expect.stringContaining('deleted and created again'),
+    })
+    await runToEnd(w.process({ options: { failOnDataLoss: false } }))
+    expect(rowsOf(w.table)).toEqual(labels('t', 0, 0, 5))
+  })
+})
+
 describe('partitions that appear later', () => {
   it('B11: begin at their earliest offset, whatever the start option', async () => {
     const w = world({ t: [5] }, { startingOffsets: 'latest' })
