@@ -5,18 +5,17 @@ import { SluiceError, isSluiceError } from './errors.ts'
 import {
   decodeCommit,
   decodeMetadata,
-  decodeOffsetMap,
   decodeOffsets,
   decodeRedo,
   decodeReport,
   encodeMetadata,
-  entryName,
   logKeys,
   resumePoint,
   verifyReports,
 } from './log.ts'
 import type { OffsetsEntry, RangeReport, ResumePoint } from './log.ts'
 import { offsetsToJson } from './offsets.ts'
+import { decodeStart } from './start-entry.ts'
 
 /** `metadata`: the query's id for life. Missing beside other entries it is refused, never made anew (P8). */
 export async function openQueryId(context: BatchContext, signal: AbortSignal): Promise<string> {
@@ -94,7 +93,7 @@ export async function startOf(context: BatchContext, resume: Resume, signal: Abo
   if (resume.kind === 'replay') return offsetsToJson(resume.entry.start)
   if (resume.kind === 'next') return offsetsToJson(resume.previous.end)
   const start = await context.log.get(logKeys.source, signal)
-  return start === null ? null : offsetsToJson(decodeOffsetMap(entryName(logKeys.source), start))
+  return start === null ? null : offsetsToJson(decodeStart(start).start)
 }
 
 export interface StoredPlan {

@@ -125,16 +125,12 @@ export const encodeMetadata = (id: string): string => stringifyExact({ v: LOG_VE
 export const decodeMetadata = (text: string): string =>
   decodeEntry(entryName(logKeys.metadata), text, (json) => textOf(json['id'], 'id'))
 
-/** `sources/0` also has the ids of its topics, so that one that is created again is known before any batch. */
-export const encodeOffsetMap = (offsets: PartitionOffsets, topicIds: TopicIds = new Map()): string =>
-  stringifyExact({ v: LOG_VERSION, offsets: offsetsToObject(offsets), topicIds: [...topicIds] })
+export const encodeOffsetMap = (offsets: PartitionOffsets): string =>
+  stringifyExact({ v: LOG_VERSION, offsets: offsetsToObject(offsets) })
 
-/** Reads `sources/0` and `runs/<run>/end`. */
+/** Reads `runs/<run>/end`. */
 export const decodeOffsetMap = (entry: string, text: string): PartitionOffsets =>
   decodeEntry(entry, text, (json) => offsetsOfField(json['offsets'], 'offsets'))
-
-export const decodeTopicIds = (entry: string, text: string): TopicIds =>
-  decodeEntry(entry, text, (json) => topicIdsFrom(json['topicIds'] ?? []))
 
 /** Why the reports of the generation before are not used (P12). */
 export interface RedoEntry {

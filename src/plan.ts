@@ -8,10 +8,9 @@ import { blockedPartitions, stableLatest } from './blocked.ts'
 import type { BlockedPartition } from './blocked.ts'
 import type { BatchContext, Run } from './context.ts'
 import { checkDataLoss, enforce, recreatedTopics } from './data-loss.ts'
-import type { TopicIds } from './data-loss.ts'
 import { resolveEnd } from './bounds.ts'
 import { checkFrozenEnd, isBeyond } from './frozen-end.ts'
-import { decodeOffsetMap, decodeTopicIds, encodeOffsetMap, entryName, logKeys } from './log.ts'
+import { decodeOffsetMap, encodeOffsetMap, entryName, logKeys } from './log.ts'
 import type { OffsetsEntry, ResumePoint } from './log.ts'
 import { namedPartitions, resolveOffsets, timestampsToMatch } from './offset-range-limit.ts'
 import { entriesOf, partitionsNotIn, withoutTopics } from './offsets.ts'
@@ -19,6 +18,8 @@ import type { PartitionOffsets } from './offsets.ts'
 import type { AssignedPartitions, EntryKey, LastPass } from './ports.ts'
 import { splitRanges } from './ranges.ts'
 import { readLimitOf } from './read-limit.ts'
+import { decodeStart, encodeStart } from './start-entry.ts'
+import type { StartEntry } from './start-entry.ts'
 
 export interface DraftRequest {
   readonly run: Run
@@ -63,18 +64,14 @@ const newestOf = ({ resume }: DraftRequest): number | null => (resume.kind === '
  * `sources/0`: where the query starts, frozen by its first plan even if no batch follows. The checks of that plan run
  * before it is put, so that a mistyped start is not frozen; a loser of the put uses the stored start (P16).
  */
-async function frozenStart(context: BatchContext, request: DraftRequest, signal: AbortSignal): Promise<Position> {
-  const positionIn = (text: string): Position => ({
-    start: decodeOffsetMap(entryName(logKeys.source), text),
-    topicIds: decodeTopicIds(entryName(logKeys.source), text),
-  })
+async function frozenStart(context: BatchContext, request: DraftRequest, signal: AbortSignal): Promise<StartEntry> {
   const stored = await context.log.get(logKeys.source, signal)
-  if (stored !== null) return positionIn(stored)
+  if (stored !== null) return decodeStart(stored)
   const place = await firstStart(context, signal)
   const ends = await endsNow(context, request, place, signal)
   const frozen = await boundedEnd(context, place, ends.latest, signal)
   await draftBetween(context, request, { ...place, ends, frozen, limit: unlimited }, signal)
-  return positionIn(await freeze(context, logKeys.source, encodeOffsetMap(place.start, place.topicIds), signal))
+  return decodeStart(await freeze(context, logKeys.source, encodeStart(place), signal))
 }
 
 /**
@@ -136,13 +133,8 @@ async function freeze(context: BatchContext, key: EntryKey, text: string, signal
   return outcome.kind === 'added' ? text : outcome.entry
 }
 
-interface Position {
-  readonly start: PartitionOffsets
-  /** Of its topics, when it was noted. */
-  readonly topicIds: TopicIds
-}
-
-interface Place extends Position {
+/** A position, or a start, with the topic ids of its time. */
+interface Place extends StartEntry {
   /** What there is now. */
   readonly assigned: AssignedPartitions
 }

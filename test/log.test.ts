@@ -23,6 +23,7 @@ import {
 import type { LogState, OffsetsEntry, RangeReport } from '../src/log.ts'
 import { MAX_INT64, parseExact, stringifyExact } from '../src/offsets.ts'
 import { progressOf } from '../src/progress.ts'
+import { decodeStart, encodeStart } from '../src/start-entry.ts'
 import {
   anyCommitsEntry,
   anyOffsetMap,
@@ -52,7 +53,9 @@ describe('texts', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), anyOffsetMap, (id, map) => {
         expect(decodeMetadata(encodeMetadata(id))).toBe(id)
-        expect(decodeOffsetMap('sources/0', encodeOffsetMap(map))).toEqual(map)
+        expect(decodeOffsetMap('runs/r/end', encodeOffsetMap(map))).toEqual(map)
+        const start = { start: map, topicIds: new Map([[id, 'id']]) }
+        expect(decodeStart(encodeStart(start))).toEqual(start)
         expect(decodeRedo(logKeys.redo(0, 1), encodeRedo(id, id))).toEqual({ runId: id, reason: id })
       })
     )
@@ -128,7 +131,7 @@ const somePlan = planOf([range(0, 5, 2n ** 53n + 1n)], {
 /** One of each kind: its name, its text, how it is read. */
 const kinds: readonly (readonly [name: string, text: string, read: (text: string) => unknown])[] = [
   ['meta/metadata', encodeMetadata('id'), decodeMetadata],
-  ['meta/sources/0', encodeOffsetMap(offsets({ t: [5] })), (text) => decodeOffsetMap('meta/sources/0', text)],
+  ['meta/sources/0', encodeStart({ start: offsets({ t: [5] }), topicIds: new Map([['t', 'id']]) }), decodeStart],
   ['runs/r/end', encodeOffsetMap(offsets({ t: [5] })), (text) => decodeOffsetMap('runs/r/end', text)],
   ['offsets/3', encodeOffsets(somePlan), (text) => decodeOffsets(3, text)],
   ['reports/3/000000/000007', encodeReport(reportOf(somePlan, 0)), (text) => decodeReport(key, text)],
