@@ -1,20 +1,32 @@
-/** On a broker of its own, that creates topics by itself, checks ACLs and is stopped in between. */
-import { open, readdir } from 'node:fs/promises'
+/** On a broker of its own, that creates topics by itself, checks ACLs and certificates, and is stopped in between. */
+import { mkdtemp, open, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { AclOperationTypes, AclPermissionTypes, AclResourceTypes, Kafka, logLevel, ResourcePatternTypes } from 'kafkajs'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { createOffsetReader } from '../../src/kafka/offset-reader.ts'
 import type { OffsetReader } from '../../src/ports.ts'
 import { brokerUser, startBroker, type Broker } from '../support/broker.ts'
+import { makeClientCertificate, type ClientCertificate } from '../support/client-certificate.ts'
+import { openDeltaSession } from '../support/delta-session.ts'
+import { numbered, openQuery } from '../support/query-run.ts'
 import { rangeReaderFor, readRows, textsOf } from '../support/range-rows.ts'
 import { openTopics, uniqueTopic, waitUntil, type Topics } from '../support/topics.ts'
 
 let broker: Broker
 let topics: Topics
+let client: ClientCertificate
+let home: string
 beforeAll(async () => {
+  home = await mkdtemp(join(tmpdir(), 'sluice-guarded-'))
+  client = await makeClientCertificate('client', 'key-secret')
+  await writeFile(join(home, 'clients.pem'), client.certificate)
   broker = await startBroker({
     autoCreateTopics: true,
     properties: {
+      'listener.name.sasl_ssl.ssl.client.auth': 'required',
+      'listener.name.sasl_ssl.ssl.truststore.type': 'PEM',
+      'listener.name.sasl_ssl.ssl.truststore.location': join(home, 'clients.pem'),
       'authorizer.class.name': 'org.apache.kafka.metadata.authorizer.StandardAuthorizer',
       'super.users': 'User:ANONYMOUS',
     },
@@ -24,6 +36,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await topics.close()
   await broker.stop()
+  await rm(home, { recursive: true })
 })
 
 const { signal } = new AbortController()
@@ -33,6 +46,22 @@ const login = (): Record<string, string> => ({
   'sasl.mechanism': 'PLAIN',
   'sasl.jaas.config': `org.apache.kafka.common.security.plain.PlainLoginModule required username="${brokerUser.username}" password="${brokerUser.password}";`,
 })
+
+/** To the user of `login`. */
+const grant = (topic: string, operation: AclOperationTypes): Promise<boolean> =>
+  topics.admin.createAcls({
+    acl: [
+      {
+        resourceType: AclResourceTypes.TOPIC,
+        resourceName: topic,
+        resourcePatternType: ResourcePatternTypes.LITERAL,
+        principal: `User:${brokerUser.username}`,
+        host: '*',
+        operation,
+        permissionType: AclPermissionTypes.ALLOW,
+      },
+    ],
+  })
 
 const offsetReader = (topic: string, kafka: Record<string, string>): OffsetReader =>
   createOffsetReader({
@@ -70,6 +99,57 @@ test('looking at a missing topic never creates it, where any other client would,
   expect(listed).not.toContain(missing)
 })
 
+test("a client's certificate is shown where the broker asks for one", async () => {
+  const topic = await topics.create()
+  const tls = {
+    ...login(),
+    'bootstrap.servers': broker.saslSsl,
+    'security.protocol': 'SASL_SSL',
+    'ssl.truststore.certificates': broker.caPem,
+  }
+  const own = {
+    'ssl.keystore.certificate.chain': client.certificate,
+    'ssl.keystore.key': client.encryptedKey,
+    'ssl.key.password': 'key-secret',
+  }
+  const reader = offsetReader(topic, { ...tls, ...own })
+  await grant(topic, AclOperationTypes.DESCRIBE)
+  await waitUntil('the planner may look', async () => {
+    const found = await reader.assigned(signal).catch(() => null)
+    return found?.partitions.length === 1
+  })
+  const without = offsetReader(topic, tls)
+  await expect(without.assigned(signal)).rejects.toMatchObject({
+    name: 'KAFKA_UNREACHABLE',
+    message: expect.stringMatching(/alert (bad certificate|certificate required)/),
+  })
+  await Promise.all([reader.close(), without.close()])
+})
+
+test('a query is refused on another cluster by its topic ids, though names and offsets fit', async () => {
+  await using tables = openDeltaSession()
+  await using here = await openTopics(inject('kafka').bootstrap)
+  const topic = await here.create()
+  await here.produce(topic, numbered(2))
+  const options = { 'kafka.bootstrap.servers': inject('kafka').bootstrap, subscribe: topic }
+  await using query = await openQuery({ options, tables })
+  await query.run()
+  await topics.createNamed(topic)
+  await topics.produce(topic, numbered(5, { first: 100 }))
+  const there = { 'kafka.bootstrap.servers': broker.bootstrap }
+  await expect(query.run({ options: there })).rejects.toMatchObject({
+    name: 'KAFKA_DATA_LOSS',
+    message: expect.stringContaining('TOPIC_RECREATED'),
+  })
+  expect(query.batches()).toHaveLength(1)
+  const [, next] = await query.run({ options: { ...there, failOnDataLoss: false } })
+  expect(next).toMatchObject({
+    ranges: ['0 [0, 5)'],
+    rows: 5,
+    commit: { dataLoss: [{ from: 2n, until: 0n, newEnd: 5n }] },
+  })
+})
+
 test('a missing right is named at once: DESCRIBE for the planner, READ for the worker', async () => {
   const topic = await topics.create()
   await topics.produce(topic, [{ value: 'x' }])
@@ -83,28 +163,14 @@ test('a missing right is named at once: DESCRIBE for the planner, READ for the w
   await expect(reader.assigned(signal)).rejects.toMatchObject(lacks('DESCRIBE'))
   await expect(reader.latest([{ topic, partition: 0 }], signal)).rejects.toMatchObject(lacks('DESCRIBE'))
   await expect(readRows(ranges, { topic, from: 0, until: 1 })).rejects.toMatchObject(lacks('DESCRIBE'))
-  const grant = (operation: AclOperationTypes): Promise<boolean> =>
-    topics.admin.createAcls({
-      acl: [
-        {
-          resourceType: AclResourceTypes.TOPIC,
-          resourceName: topic,
-          resourcePatternType: ResourcePatternTypes.LITERAL,
-          principal: `User:${brokerUser.username}`,
-          host: '*',
-          operation,
-          permissionType: AclPermissionTypes.ALLOW,
-        },
-      ],
-    })
-  await grant(AclOperationTypes.DESCRIBE)
+  await grant(topic, AclOperationTypes.DESCRIBE)
   await waitUntil('the planner may look', async () => {
     const found = await reader.assigned(signal).catch(() => null)
     return found?.partitions.length === 1
   })
   expect((await reader.latest([{ topic, partition: 0 }], signal)).get(topic)?.get(0)).toBe(1n)
   await expect(readRows(ranges, { topic, from: 0, until: 1 })).rejects.toMatchObject(lacks('READ'))
-  await grant(AclOperationTypes.READ)
+  await grant(topic, AclOperationTypes.READ)
   await waitUntil('the worker may read', async () => {
     const read = await readRows(ranges, { topic, from: 0, until: 1 }).catch(() => null)
     return read?.rows.length === 1
