@@ -18,6 +18,7 @@ import { SluiceError, reasonOf } from './errors.ts'
 import type { BatchContext, Run } from './context.ts'
 import {
   decodeCommit,
+  decodeRedo,
   decodeReport,
   encodeCommit,
   encodeOffsets,
@@ -27,7 +28,7 @@ import {
   logKeys,
   verifyReports,
 } from './log.ts'
-import type { OffsetsEntry, RangeReport } from './log.ts'
+import type { CommitsEntry, OffsetsEntry, RangeReport } from './log.ts'
 import {
   currentGeneration,
   openQueryId,
@@ -85,11 +86,15 @@ export async function planBatch(context: BatchContext, run: Run, signal: AbortSi
   const queryId = await openQueryId(context, signal)
   const resume = await readResumePoint(context, signal)
   const resumedFrom = await startOf(context, resume, signal)
-  const handOut = async (kind: 'planned' | 'replay', plan: StoredPlan): Promise<PlanOutcome> => {
-    const tasks = await tasksWithoutReport(context, plan, signal)
-    return { kind, batchId: plan.entry.batchId, tasks: tasks.slice(0, 1000), token, triggerMs, resumedFrom }
+  const handOut = async (plan: StoredPlan): Promise<PlanOutcome> => {
+    const { batchId, runId, batchTimestampMs } = plan.entry
+    const tasks = (await tasksWithoutReport(context, plan, signal)).slice(0, 1000)
+    const common = { batchId, tasks, token, resumedFrom }
+    // Handing out the rest of the run's own batch is no replay of it, and its time is that of all passes.
+    if (runId === run.runId) return { kind: 'planned', ...common, triggerMs: batchTimestampMs }
+    return { kind: 'replay', ...common, triggerMs }
   }
-  if (resume.kind === 'replay') return handOut('replay', resume.plan)
+  if (resume.kind === 'replay') return handOut(resume.plan)
 
   const draft = await draftNext(context, { run, queryId, resume, triggerMs, lastPass }, signal)
   if (draft.kind === 'delay') return { kind: 'delayed', delay: draft, token, resumedFrom }
@@ -107,9 +112,9 @@ export async function planBatch(context: BatchContext, run: Run, signal: AbortSi
   const isOurs = plan.entry.runId === run.runId
   // A planner that slept may have won a key that retention had freed (P7). A loser adopts, as the lease's holder only.
   const isNewest = (await context.log.newest('offsets', signal)) === batchId
-  if (!isNewest || (!isOurs && !(await context.lease.renew(token, signal))))
-    return { kind: 'busy', holder: plan.entry.runId }
-  return handOut(isOurs ? 'planned' : 'replay', plan)
+  if (!isNewest) return { kind: 'busy', holder: 'a run that went on meanwhile' }
+  if (!isOurs && !(await context.lease.renew(token, signal))) return { kind: 'busy', holder: plan.entry.runId }
+  return handOut(plan)
 }
 
 // ----------------------------------------------------------------------------------------------------- worker
@@ -217,12 +222,10 @@ export async function commitBatch(
   const reports = verdict.kind === 'complete' ? verdict.reports : []
 
   const batch = await batchIdentity(context, plan, signal)
-  await context.sink.commit(
-    batch,
-    reports.map((report) => report.message),
-    signal
-  ) // effect 4
-  const progress = await measure(context, message, plan, { queryId: batch.queryId, reports }, signal)
+  const previous = await previousCommit(context, batchId, signal) // a damaged entry fails before anything is published
+  const messages = reports.map((report) => report.message)
+  await context.sink.commit(batch, messages, signal) // effect 4
+  const progress = measure(context, message, { queryId: batch.queryId, plan, reports, previous })
   const { dataLoss } = progress.sluice
   const entry = encodeCommit({ batchId, runId, progress, dataLoss })
   const outcome = await context.log.add(logKeys.commits(batchId), entry, signal) // effect 5
@@ -243,6 +246,9 @@ async function missingObjects(
   return missing.length === 0 ? null : `staged objects are gone: ${missing.slice(0, 3).join(', ')}`
 }
 
+/** Of one run: output that stays unusable is no accident that another reading would mend. */
+const MAX_REDOS = 3
+
 async function startRedo(
   context: BatchContext,
   { batchId, runId }: CommitMessageIn,
@@ -250,20 +256,32 @@ async function startRedo(
   reason: string,
   signal: AbortSignal
 ): Promise<CommitOutcome> {
+  const redos = await context.log.list(`redo/${batchId}`, signal)
+  const ofRun = redos.filter(({ id, entry }) => decodeRedo({ log: `redo/${batchId}`, id }, entry).runId === runId)
+  if (ofRun.length >= MAX_REDOS) throw new SluiceError('STAGED_OUTPUT_UNUSABLE', { batchId, tries: MAX_REDOS, reason })
   await context.log.add(logKeys.redo(batchId, generation), encodeRedo(runId, reason), signal)
   return { kind: 'redo', generation, reason }
 }
 
-async function measure(
+async function previousCommit(
   context: BatchContext,
-  message: CommitMessageIn,
-  plan: StoredPlan,
-  { queryId, reports }: { queryId: string; reports: readonly RangeReport[] },
+  batchId: number,
   signal: AbortSignal
-): Promise<StreamingQueryProgress> {
-  const { batchId, runId, replay, triggerMs } = message
-  const before = batchId === 0 ? null : await context.log.get(logKeys.commits(batchId - 1), signal)
-  const previous = before === null ? null : decodeCommit(batchId - 1, before)
+): Promise<CommitsEntry | null> {
+  const text = batchId === 0 ? null : await context.log.get(logKeys.commits(batchId - 1), signal)
+  return text === null ? null : decodeCommit(batchId - 1, text)
+}
+
+interface Measured {
+  readonly queryId: string
+  readonly plan: StoredPlan
+  readonly reports: readonly RangeReport[]
+  readonly previous: CommitsEntry | null
+}
+
+function measure(context: BatchContext, message: CommitMessageIn, batch: Measured): StreamingQueryProgress {
+  const { runId, replay, triggerMs } = message
+  const { queryId, plan, reports, previous } = batch
   return progressOf({
     queryId,
     queryName: context.queryName,

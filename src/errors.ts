@@ -241,6 +241,11 @@ export const errorConditions = {
       `The ${p.step} did not finish within ${p.seconds} s and stopped without effect. It is tried again; if it stays, ` +
       'give the function more memory or time, or make its work smaller with maxRecordsPerPartition or maxOffsetsPerTrigger.'
   ),
+  STAGED_OUTPUT_UNUSABLE: fatal(
+    (p: { batchId: number; tries: number; reason: string }) =>
+      `The staged output of batch ${p.batchId} was written ${p.tries} times and is still unusable: ${p.reason}. ` +
+      'See that the committer may read what the workers write, and that no deployment is half done; the next run tries again.'
+  ),
   // -- local runs
   DIRECTORY_IN_USE: fatal(
     (p: { directory: string; holder: string }) =>

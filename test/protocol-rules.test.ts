@@ -258,7 +258,7 @@ describe('P10 P12: staged output that cannot be used', () => {
     expect(await commit(deployed, run, planned)).toMatchObject({ kind: 'redo', generation: 1 })
     expect(w.table.commits).toEqual([])
     const again = await plan(deployed, run)
-    expect(again).toMatchObject({ kind: 'replay', tasks: [0, 1] })
+    expect(again).toMatchObject({ kind: 'planned', tasks: [0, 1] })
     await workAll(deployed, run, again)
     expect(await commit(deployed, run, again)).toMatchObject({ kind: 'committed' })
     const objects = w.table.commits.flatMap((c) => c.objects)
@@ -432,7 +432,7 @@ describe('P17: a healthy race is not corruption', () => {
         await plan(context, run)
       }),
     })
-    expect(await planBatch(racing, run, signal)).toMatchObject({ kind: expect.stringMatching(/replay|busy/) })
+    expect(await planBatch(racing, run, signal)).toMatchObject({ kind: expect.stringMatching(/planned|busy/) })
     w.clock.time += TTL_MS
     await finish(w.process())
     expect(rowsOf(w.table)).toEqual(recordsIn(w.kafka))
@@ -542,5 +542,19 @@ describe('a row that the sink refuses', () => {
       message: expect.stringMatching(/t-0 at offset 0 to 1: .*'n'/),
     })
     expect(idsOf(w, 'reports/0')).toEqual([])
+  })
+})
+
+describe('P12: output that stays unusable', () => {
+  it('P12: ends the run by name after three generations; the next run tries again', async () => {
+    const w = world({ t: [4] })
+    const gone = { ...w.process().sink, missing: async () => ['everything'] }
+    await expect(runToEnd({ ...w.process(), sink: gone })).rejects.toMatchObject({
+      name: 'STAGED_OUTPUT_UNUSABLE',
+      message: expect.stringContaining('written 3 times'),
+    })
+    expect([idsOf(w, 'redo/0'), w.table.commits]).toEqual([[1, 2, 3], []])
+    await finish(w.process())
+    expect(rowsOf(w.table)).toEqual(recordsIn(w.kafka))
   })
 })

@@ -6,7 +6,7 @@ import type { StepContext } from '../src/steps.ts'
 import { Trigger } from '../src/trigger.ts'
 import { append, recordsIn } from './support/fake-kafka.ts'
 import { rowsOf } from './support/memory-sink.ts'
-import { world } from './support/world.ts'
+import { world, TTL_MS } from './support/world.ts'
 import type { ProcessSetUp, World } from './support/world.ts'
 
 const MINUTE = 60_000
@@ -107,11 +107,21 @@ describe('the plan', () => {
     })
   })
 
-  it('says that it is a replay where it found the batch, and whose run it continues', async () => {
+  it('says whose run it continues, and that the rest of a batch of its own is no replay', async () => {
+    const w = world({ t: [4, 4] })
+    const { message } = await planned(contextOf(w))
+    const again = await planned(contextOf(w), { execution: 'run-1', input: { run: 'run', part: 1 } })
+    expect(again.message).toEqual({ ...message, runId: 'run', replay: false, token: 1 })
+  })
+
+  it('says that it is a replay where it found the batch of another run', async () => {
     const w = world({ t: [4, 4] })
     await planned(contextOf(w))
-    const again = await planned(contextOf(w), { execution: 'run-1', input: { run: 'run', part: 1 } })
-    expect(again.message).toMatchObject({ runId: 'run', replay: true, token: 1 })
+    w.clock.time += TTL_MS
+    expect((await planned(contextOf(w), { execution: 'later' })).message).toMatchObject({
+      runId: 'later',
+      replay: true,
+    })
   })
 
   it.each([

@@ -105,7 +105,6 @@ async function runTrigger(
   request: RunRequest,
   signal: AbortSignal
 ): Promise<TriggerResult> {
-  let first: Handed | null = null
   for (;;) {
     const plan = await planBatch(context, run, signal)
     run.token = plan.kind === 'busy' ? null : plan.token
@@ -118,10 +117,7 @@ async function runTrigger(
       const { pending, untilMs } = plan.delay
       return { kind: 'delayed', pending, untilMs }
     }
-    if (first?.batchId !== plan.batchId) first = plan
-    // Handing out the rest of a batch is no replay of it, and its time is that of all passes.
-    const batch = { ...plan, kind: first.kind, triggerMs: first.triggerMs }
-    const outcome = await runBatch(context, run, batch, request, signal)
+    const outcome = await runBatch(context, run, plan, request, signal)
     if (outcome.kind === 'superseded') return { kind: 'busy', holder: 'a run that took over' }
     if (outcome.kind !== 'incomplete' && outcome.kind !== 'redo') return { kind: 'done', batchId: plan.batchId }
   }
