@@ -234,7 +234,7 @@ export const errorConditions = {
   ),
   FUNCTION_MISCONFIGURED: fatal(
     (p: { variable: string }) =>
-      `The environment variable ${p.variable} is missing. Deploy the functions by the construct, which sets it.`
+      `The environment variable ${p.variable} is missing or malformed. Deploy the functions by the construct, which sets it.`
   ),
   STEP_OUT_OF_TIME: transient(
     (p: { step: string; seconds: number }) =>

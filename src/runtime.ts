@@ -165,7 +165,9 @@ async function openFunction(
   readersFor: (options: SourceOptions) => Readers,
   signal: AbortSignal
 ): Promise<Runtime> {
-  const [table, bucket, leaseMs] = [variable('SLUICE_TABLE'), variable('SLUICE_BUCKET'), variable('SLUICE_LEASE_MS')]
+  const [table, bucket] = [variable('SLUICE_TABLE'), variable('SLUICE_BUCKET')]
+  const leaseMs = Number(variable('SLUICE_LEASE_MS'))
+  if (!Number.isSafeInteger(leaseMs)) throw new SluiceError('FUNCTION_MISCONFIGURED', { variable: 'SLUICE_LEASE_MS' })
   const options = optionsOf(query)
   const limits = { requestHandler: { connectionTimeout: 3000, requestTimeout: 30_000 } } // the SDK has none
   const client = new DynamoDBClient(limits)
@@ -173,7 +175,7 @@ async function openFunction(
   const environment: Environment = {
     client,
     table,
-    leaseMs: Number(leaseMs),
+    leaseMs,
     objectStore: (path) => s3ObjectStore({ client: s3, ...bucketLocation(path, bucket) }),
   }
   try {

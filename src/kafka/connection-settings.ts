@@ -175,7 +175,7 @@ function wholeNumber(kafka: Readonly<Record<string, string>>, name: string, pres
   if (!(value >= least && value <= MAX_INT32))
     throw new SluiceError('OPTION_INVALID', {
       option: `kafka.${name}`,
-      reason: `'${text}' is not a whole number from ${least} to ${MAX_INT32}`,
+      reason: `it is not a whole number from ${least} to ${MAX_INT32}`, // a reference may have brought a secret here
     })
   return value
 }
