@@ -55,6 +55,12 @@ export async function openTopics(bootstrap: string): Promise<Topics> {
   let producer = newProducer()
   let sending: Promise<unknown> = Promise.resolve()
   await Promise.all([admin.connect(), producer.connect()])
+  const renewProducer = async (): Promise<void> => {
+    await sending
+    await producer.disconnect()
+    producer = newProducer()
+    await producer.connect()
+  }
   const created = new Set<string>()
   const createNamed: Topics['createNamed'] = async (
     topic,
@@ -69,6 +75,7 @@ export async function openTopics(bootstrap: string): Promise<Topics> {
     created.delete(topic)
     await whileUnknown(() => admin.deleteTopics({ topics: [topic] }))
     while ((await admin.listTopics()).includes(topic)) await delay(20)
+    await renewProducer() // it would go on asking for the topic
   }
   const close = async (): Promise<void> => {
     if (created.size > 0) await admin.deleteTopics({ topics: [...created] }).catch(() => {})
@@ -89,10 +96,7 @@ export async function openTopics(bootstrap: string): Promise<Topics> {
         const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })
         return topics[0]?.partitions.length === partitions
       })
-      // A producer drops records of partitions that it does not know yet.
-      await producer.disconnect()
-      producer = newProducer()
-      await producer.connect()
+      await renewProducer() // it drops records of partitions that it does not know yet
     },
     async produce(topic, messages) {
       // One after the other: kafkajs does not number requests that run side by side.
