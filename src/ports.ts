@@ -95,16 +95,24 @@ export interface RangeEnd {
   readonly highWatermark: bigint | null
   /** Offsets that were gone and were skipped; only with failOnDataLoss=false. */
   readonly dataLoss: readonly DataLossFinding[]
+  /** Where it ended before the range did, because enough was read: the next offset to read. */
+  readonly stoppedAt?: bigint
 }
 
 export interface RangeReader {
   /**
    * The visible records of exactly `[from, until)`, in order, each once. Ends only when the position has reached
    * `until`: gaps (markers, aborted or compacted records) are passed over; a time-out throws (S12).
-   * The isolation level is the plan's, not today's option (decision 1).
+   * The isolation level is the plan's, not today's option (decision 1). `isEnough` is asked whenever the position has
+   * moved: true ends the reading there, never at the very start of the range (P14).
    * @throws KAFKA_DATA_LOSS, KAFKA_TIMEOUT, KAFKA_UNREACHABLE, CORRUPT_RECORD_BATCH, UNSUPPORTED_RECORD_BATCH
    */
-  read(range: OffsetRange, isolation: IsolationLevel, signal: AbortSignal): AsyncGenerator<RecordBatch, RangeEnd>
+  read(
+    range: OffsetRange,
+    isolation: IsolationLevel,
+    signal: AbortSignal,
+    isEnough?: () => boolean
+  ): AsyncGenerator<RecordBatch, RangeEnd>
   close(): Promise<void>
 }
 

@@ -8,35 +8,51 @@ import { RecordHash } from './mapping.ts'
 import type { DataWriter, IsolationLevel, RecordBatch, TaskId } from './ports.ts'
 import type { OffsetRange } from './ranges.ts'
 
-type Staged = Pick<RangeReport, 'ranges' | 'dataLoss' | 'message'>
+/** What was staged, and what of the task's ranges was left unread because it was late (P14), in order. */
+export interface Staged extends Pick<RangeReport, 'ranges' | 'dataLoss' | 'message'> {
+  readonly rest: readonly OffsetRange[]
+}
 
 /**
- * Reads and stages a task. On any error, also an abort, what was written is dropped before it is thrown on (P20).
+ * Reads and stages a task; once it is late, what was read until then, which is never nothing. On any error, also an abort, what was
+ * written is dropped before it is thrown on (P20).
  * @throws KAFKA_DATA_LOSS with failOnDataLoss, TOPIC_RECREATED where a topic changed under the read
  */
 export async function stageTask(
   context: BatchContext,
   task: TaskId,
   plan: OffsetsEntry,
-  signal: AbortSignal
+  signal: AbortSignal,
+  isLate: () => boolean = () => false
 ): Promise<Staged> {
   const lost = await lostTopics(context, task, plan, signal)
-  const findings = task.ranges.flatMap((range) => {
+  const findingsOf = (range: OffsetRange): DataLossFinding[] => {
     const reason = lost.get(range.topic)
     return reason === undefined ? [] : [{ ...range, reason }]
-  })
-  const dataLoss: DataLossFinding[] = [...enforce(findings, context.options.failOnDataLoss)]
+  }
+  enforce(task.ranges.flatMap(findingsOf), context.options.failOnDataLoss)
+  const dataLoss: DataLossFinding[] = []
   const writer = await context.sink.createWriter(task, signal)
   try {
     const ranges: RangeReceipt[] = []
+    const rest: OffsetRange[] = []
+    const { isolationLevel } = plan
     for (const range of task.ranges) {
-      if (lost.has(range.topic)) ranges.push(emptyReceipt(range))
-      else ranges.push(await copyRange(context, { range, isolation: plan.isolationLevel }, writer, dataLoss, signal))
+      if (rest.length > 0 || (ranges.length > 0 && isLate())) {
+        rest.push(range)
+        continue
+      }
+      dataLoss.push(...findingsOf(range))
+      const receipt = lost.has(range.topic)
+        ? emptyReceipt(range)
+        : await copyRange(context, { range, isolationLevel, isLate }, writer, dataLoss, signal)
+      ranges.push(receipt)
+      if (receipt.until < range.until) rest.push({ ...range, from: receipt.until })
     }
     const now = await lostTopics(context, task, plan, signal)
     // What was read may stem from two topics of one name. The next attempt sees the new id before its first fetch (P9).
     for (const topic of now.keys()) if (!lost.has(topic)) throw new SluiceError('TOPIC_RECREATED', { topic })
-    return { ranges, dataLoss, message: await writer.commit() }
+    return { ranges, dataLoss, message: await writer.commit(), rest }
   } catch (error) {
     await writer.abort()
     throw error
@@ -45,7 +61,7 @@ export async function stageTask(
 
 async function copyRange(
   context: BatchContext,
-  { range, isolation }: { range: OffsetRange; isolation: IsolationLevel },
+  { range, isolationLevel, isLate }: { range: OffsetRange; isolationLevel: IsolationLevel; isLate: () => boolean },
   writer: DataWriter,
   dataLoss: DataLossFinding[],
   signal: AbortSignal
@@ -53,14 +69,14 @@ async function copyRange(
   const hash = new RecordHash()
   let records = 0
   let rows = 0
-  const reading = context.ranges.read(range, isolation, signal)
+  const reading = context.ranges.read(range, isolationLevel, signal, isLate)
   try {
     for (;;) {
       const next = await reading.next()
       if (next.done) {
         dataLoss.push(...next.value.dataLoss)
-        const { highWatermark } = next.value
-        return { ...range, records, rows, bytes: hash.bytes, hash: hash.digest(), highWatermark }
+        const { highWatermark, stoppedAt: until = range.until } = next.value
+        return { ...range, until, records, rows, bytes: hash.bytes, hash: hash.digest(), highWatermark }
       }
       records += next.value.length
       hash.update(next.value)

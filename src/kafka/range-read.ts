@@ -66,15 +66,18 @@ export class RangeRead {
     this.#fetchBytes = limits.fetchBytes
   }
 
-  /** Ends only when the position has reached the end of the range: an empty answer ends nothing (B33). */
-  async *batches(): AsyncGenerator<RecordBatch, RangeEnd> {
+  /** Ends only when the position has reached the end of the range, or the caller has enough: an empty answer ends nothing (B33). */
+  async *batches(isEnough: () => boolean = () => false): AsyncGenerator<RecordBatch, RangeEnd> {
+    const { from, until } = this.#range
+    const end = (): RangeEnd => ({ highWatermark: this.#highWatermark, dataLoss: this.#dataLoss })
     this.#movedAt = performance.now()
-    while (this.#position < this.#range.until) {
+    while (this.#position < until) {
       throwIfAborted(this.#signal, this.#step)
+      if (this.#position > from && isEnough()) return { ...end(), stoppedAt: this.#position }
       const fetched = await this.#fetch()
-      if (fetched !== null) yield* this.#deliver(fetched)
+      if (fetched !== null) yield* this.#deliver(fetched, isEnough)
     }
-    return { highWatermark: this.#highWatermark, dataLoss: this.#dataLoss }
+    return end()
   }
 
   /** One attempt; null where it brought nothing and the next one may follow. */
@@ -120,7 +123,7 @@ export class RangeRead {
     return found
   }
 
-  async *#deliver({ leader, partition }: Fetched): AsyncGenerator<RecordBatch, void> {
+  async *#deliver({ leader, partition }: Fetched, isEnough: () => boolean): AsyncGenerator<RecordBatch, void> {
     this.#patience.renew()
     if (partition.highWatermark >= 0n) this.#highWatermark = partition.highWatermark
     this.#agedOut(partition)
@@ -143,6 +146,7 @@ export class RangeRead {
       }
       yield next.value
       this.#moveTo(next.value.nextOffset)
+      if (isEnough()) return
     }
     if (this.#position === before) await this.#standstill()
   }

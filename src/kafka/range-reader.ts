@@ -34,12 +34,17 @@ class KafkaRangeReader implements RangeReader {
     this.#cluster = openCluster(settings)
   }
 
-  read(range: OffsetRange, isolation: IsolationLevel, signal: AbortSignal): AsyncGenerator<RecordBatch, RangeEnd> {
+  read(
+    range: OffsetRange,
+    isolation: IsolationLevel,
+    signal: AbortSignal,
+    isEnough?: () => boolean
+  ): AsyncGenerator<RecordBatch, RangeEnd> {
     const { failOnDataLoss, pollTimeoutMs } = this.#options
     const { fetchBytes, fetchMaxWaitMs } = this.#settings
     const limits = { failOnDataLoss, pollTimeoutMs, fetchBytes, fetchMaxWaitMs }
     const either = AbortSignal.any([signal, this.#closed.signal])
-    return new RangeRead(this.#cluster, range, isolation, limits, either).batches()
+    return new RangeRead(this.#cluster, range, isolation, limits, either).batches(isEnough)
   }
 
   /** Reads that are under way end with ABORTED. */

@@ -129,7 +129,7 @@ export function fakeOffsetReader(
 /** Yields batches of at most three records, so that a range spans several. */
 export function fakeRangeReader(kafka: FakeKafka, failOnDataLoss = true): RangeReader {
   return {
-    async *read(range, _isolation, signal) {
+    async *read(range, _isolation, signal, isEnough = () => false) {
       const partition = partitionOf(kafka, range)
       if (partition === undefined) {
         if (failOnDataLoss) throw new SluiceError('KAFKA_DATA_LOSS', { findings: nameOf(range) })
@@ -142,6 +142,8 @@ export function fakeRangeReader(kafka: FakeKafka, failOnDataLoss = true): RangeR
       const from = logStart > range.from ? logStart : range.from
       for (let at = from; at < range.until; at += 3n) {
         aborted(signal, 'Reading a range')
+        if (at > range.from && isEnough())
+          return { highWatermark: BigInt(partition.slots.length), dataLoss: lost, stoppedAt: at }
         await kafka.before(`read ${nameOf(range)} ${at}`)
         yield batchOf(partition, { ...range, from: at, until: at + 3n < range.until ? at + 3n : range.until })
       }
