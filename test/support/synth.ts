@@ -13,7 +13,8 @@ const outdir = join(root, '.tools', 'cdk.out')
 /** Runs a command quietly: its output is shown when it fails. */
 function run(command: string, args: readonly string[], cwd: string): void {
   const quiet = { CI: 'true', CDK_DISABLE_CLI_TELEMETRY: 'true', CDK_DISABLE_VERSION_CHECK: '1', NO_COLOR: '1' }
-  const result = spawnSync(command, args, { cwd, env: { ...process.env, ...quiet }, encoding: 'utf8' })
+  const app = { SLUICE_BROKERS: 'broker.example:9092', SLUICE_TOPIC: 'flights' }
+  const result = spawnSync(command, args, { cwd, env: { ...process.env, ...quiet, ...app }, encoding: 'utf8' })
   if (result.error !== undefined) throw result.error
   if (result.status === 0) return
   process.stderr.write(`${result.stdout}${result.stderr}`)
@@ -25,9 +26,8 @@ interface Template {
 }
 
 const cdk = join(root, 'node_modules', 'aws-cdk', 'bin', 'cdk')
-const context = ['-c', 'brokers=broker.example:9092', '-c', 'topic=flights']
 rmSync(outdir, { recursive: true, force: true })
-run(process.execPath, [cdk, 'synth', '--quiet', '--no-notices', '-o', outdir, ...context], join(root, 'cdk'))
+run(process.execPath, [cdk, 'synth', '--quiet', '--no-notices', '-o', outdir], join(root, 'cdk'))
 
 const file = join(outdir, 'Flights.template.json')
 // W3005: a DependsOn that a reference implies too; the CDK writes it.
