@@ -1,6 +1,4 @@
 import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
 import { inspect } from 'node:util'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -9,7 +7,6 @@ import { SluiceError } from '../../src/errors.ts'
 import type { ConnectionSettings } from '../../src/kafka/connection-settings.ts'
 import { judgeKafkaOption, kafkaOptionRows } from '../../src/kafka/kafka-options.ts'
 import { makeClientCertificate, type ClientCertificate } from '../support/client-certificate.ts'
-import { kafkaOptionsTable } from '../support/readme-tables.ts'
 import { refusal } from '../support/wire-batches.ts'
 import consumerConfig from './consumer-config.json' with { type: 'json' }
 
@@ -235,11 +232,6 @@ describe('names', () => {
       "Option 'kafka.sasl.mechanism' has no effect: kafka.security.protocol is PLAINTEXT, as it is not set.",
     ])
     expect(settings(sasl).notices).toEqual([])
-  })
-
-  test('of the table are in README, row by row', () => {
-    const readme = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8')
-    expect(readme).toContain(kafkaOptionsTable())
   })
 
   test.each([

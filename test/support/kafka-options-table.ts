@@ -1,7 +1,6 @@
-/** Tables of README files that are made from code. `npm run spec-table` writes them, tests hold them against the code. */
+/** README's table of client settings, from the one that decides. */
 import { kafkaOptionRows } from '../../src/kafka/kafka-options.ts'
 
-/** The client settings, `kafka.*`. */
 export const kafkaOptionsTable = (): string =>
   [
     '| `kafka.` | state | |',
