@@ -178,6 +178,38 @@ test('a missing right is named at once: DESCRIBE for the planner, READ for the w
   await Promise.all([reader.close(), ranges.close()])
 })
 
+test('B60: describe and read on the topic are enough, for a pattern and with a group id too', async () => {
+  await using tables = openDeltaSession()
+  const topic = await topics.create({ prefix: 'seen' })
+  const secret = await topics.create({ prefix: 'seen-secret' })
+  await topics.produce(topic, numbered(3))
+  await topics.produce(secret, numbered(1))
+  for (const right of [AclOperationTypes.DESCRIBE, AclOperationTypes.READ]) await grant(topic, right)
+  const settings = Object.fromEntries(Object.entries(login()).map(([name, value]) => [`kafka.${name}`, value]))
+  const ranges = rangeReaderFor(broker.saslPlaintext, {}, login())
+  await waitUntil('the rights have arrived', async () => {
+    const read = await readRows(ranges, { topic, from: 0, until: 1 }).catch(() => null)
+    return read?.rows.length === 1
+  })
+  for (const options of [
+    { subscribe: topic },
+    { subscribePattern: '^seen' },
+    { subscribe: topic, 'kafka.group.id': 'g' },
+  ]) {
+    await using query = await openQuery({ options: { ...settings, ...options, maxOffsetsPerTrigger: 2 }, tables })
+    const [first, second] = await query.run()
+    expect([first?.ranges, second?.ranges]).toEqual([['0 [0, 2)'], ['0 [2, 3)']])
+    expect(first?.commit?.progress.sources[0]?.metrics).toMatchObject({ maxOffsetsBehindLatest: '1' })
+    expect(first?.commit?.progress.sluice.offsetsBehindLatestAtCommit).toBe(1n)
+  }
+  await using denied = await openQuery({ options: { ...settings, subscribe: secret }, tables })
+  await expect(denied.run()).rejects.toMatchObject({
+    name: 'KAFKA_AUTHORIZATION_FAILED',
+    parameters: { resource: `topic ${secret}`, right: 'DESCRIBE' },
+  })
+  await ranges.close()
+})
+
 test('a stored segment that is damaged fails the range at that batch, B29', async () => {
   const topic = await topics.create()
   for (const first of [0, 5])
