@@ -251,7 +251,7 @@ function clientFrom(options: Options): Client {
   return {
     settings: Object.fromEntries([...settings].filter(([key]) => !ownSettings.includes(key))),
     isolationLevel: isolationLevelOf(options.get('kafka.isolation.level')),
-    id: settings.get('client.id') ?? groupId ?? (prefix === undefined ? 'sluice' : textOf(prefix)),
+    id: settings.get('client.id') ?? groupId ?? (prefix === undefined ? 'sluice' : `${textOf(prefix)}-sluice`),
     warnings: groupId === undefined ? [] : groupWarnings(prefix !== undefined),
   }
 }

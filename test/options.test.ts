@@ -65,7 +65,7 @@ describe('defaults and values', () => {
       pollTimeoutMs: 512,
       fetchOffsetNumRetries: 5,
       fetchOffsetRetryIntervalMs: 0,
-      clientId: 'orders',
+      clientId: 'orders-sluice',
       minBatchesToRetain: 7,
       isolationLevel: 'read_committed',
     })
@@ -203,7 +203,11 @@ describe('client settings', () => {
     )
   })
 
-  test('kafka.group.id names the client, with a warning', () => {
+  test('K20 groupIdPrefix begins the name of the client, and is not all of it', () => {
+    expect(parse({ ...minimal, groupIdPrefix: 'p' })).toMatchObject({ clientId: 'p-sluice', groupIdGiven: false })
+  })
+
+  test('K21 kafka.group.id names the client, with a warning', () => {
     const parsed = parse({ ...minimal, 'kafka.group.id': 'g', groupIdPrefix: 'p' })
     expect(parsed).toMatchObject({ clientId: 'g', groupIdGiven: true })
     expect(parsed.kafka).not.toHaveProperty('group.id')
