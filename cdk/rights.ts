@@ -17,10 +17,10 @@ export type Actor = FunctionName | 'reader'
  */
 const writes: Readonly<Record<Actor, { readonly puts: readonly string[]; readonly deletes: readonly string[] }>> = {
   planner: { puts: ['meta', 'offsets', 'runs', 'parts'], deletes: ['parts'] },
-  worker: { puts: ['reports/*', 'parts'], deletes: ['parts'] },
+  worker: { puts: ['reports/*', 'attempts/*', 'parts'], deletes: ['parts'] },
   committer: {
     puts: ['commits', 'redo/*', 'parts'],
-    deletes: ['offsets', 'reports/*', 'redo/*', 'commits', 'parts'],
+    deletes: ['offsets', 'reports/*', 'redo/*', 'attempts/*', 'commits', 'parts'],
   },
   reader: { puts: [], deletes: [] },
 }

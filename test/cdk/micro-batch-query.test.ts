@@ -117,17 +117,17 @@ describe('rights', () => {
       expect((leadingKeysOf(statement) ?? ['none']).filter((key) => !/^flights(@\*\/|$)/.test(key))).toEqual([])
   })
 
-  const logs = ['meta', 'offsets', 'commits', 'run', 'runs', 'parts', 'reports/7', 'redo/7']
+  const logs = ['meta', 'offsets', 'commits', 'run', 'runs', 'parts', 'reports/7', 'redo/7', 'attempts/7']
   it.each([
     ['Planner', 'PutItem', ['', 'meta', 'offsets', 'runs', 'parts']],
-    ['Worker', 'PutItem', ['reports/7', 'parts']],
+    ['Worker', 'PutItem', ['reports/7', 'attempts/7', 'parts']],
     ['Committer', 'PutItem', ['commits', 'redo/7', 'parts']],
     ['Planner', 'UpdateItem', ['run']],
     ['Worker', 'UpdateItem', ['run']],
     ['Committer', 'UpdateItem', ['run']],
     ['Planner', 'DeleteItem', ['parts']],
     ['Worker', 'DeleteItem', ['parts']],
-    ['Committer', 'DeleteItem', ['offsets', 'commits', 'parts', 'reports/7', 'redo/7']],
+    ['Committer', 'DeleteItem', ['offsets', 'commits', 'parts', 'reports/7', 'redo/7', 'attempts/7']],
     ['Planner', 'Query', ['', ...logs]],
     ['Worker', 'GetItem', ['', ...logs]],
     ['Committer', 'Scan', []],
