@@ -43,7 +43,8 @@ export const functionOf = <R>(
         return await withinTime(name, context, async (signal) => {
           const runtime = await open(query, signal)
           try {
-            return await step({ batch: runtime.context, trigger: query.trigger }, event, signal)
+            const deadlineMs = runtime.context.clock.now() + timeLeft(context)
+            return await step({ batch: runtime.context, trigger: query.trigger, deadlineMs }, event, signal)
           } finally {
             await runtime.close()
           }
@@ -58,9 +59,11 @@ export const functionOf = <R>(
       }
     })
 
+const timeLeft = (context: Context): number => Math.max(0, context.getRemainingTimeInMillis() - UNWIND_MS)
+
 /** Settles only when the work has; an abort by the deadline becomes a condition of its own. */
 async function withinTime<R>(step: string, context: Context, work: (signal: AbortSignal) => Promise<R>): Promise<R> {
-  const ms = Math.max(0, context.getRemainingTimeInMillis() - UNWIND_MS)
+  const ms = timeLeft(context)
   const deadline = new AbortController()
   const timer = setTimeout(() => deadline.abort(), ms)
   try {

@@ -14,21 +14,10 @@
  */
 import type { Delay } from './admission.ts'
 import type { BlockedPartition } from './blocked.ts'
-import { SluiceError, reasonOf } from './errors.ts'
 import type { BatchContext, Run } from './context.ts'
-import {
-  decodeCommit,
-  decodeRedo,
-  decodeReport,
-  encodeCommit,
-  encodeOffsets,
-  encodeRedo,
-  encodeReport,
-  entryName,
-  logKeys,
-  verifyReports,
-} from './log.ts'
-import type { CommitsEntry, OffsetsEntry, RangeReport } from './log.ts'
+import { differ, verifyReports } from './coverage.ts'
+import { decodeCommit, encodeCommit, encodeOffsets, logKeys } from './log.ts'
+import type { CommitsEntry, RangeReport } from './log.ts'
 import {
   currentGeneration,
   openQueryId,
@@ -43,11 +32,15 @@ import type { StoredPlan } from './log-reader.ts'
 import { offsetsToJson } from './offsets.ts'
 import { describeSource } from './options.ts'
 import { draftNext } from './plan.ts'
-import type { BatchId } from './ports.ts'
+import type { BatchId, EntryKey } from './ports.ts'
 import { progressOf } from './progress.ts'
 import type { StreamingQueryProgress } from './progress.ts'
-import { removeOldBatches } from './retention.ts'
+import { missingObjects, startRedo } from './redo.ts'
+import { keepHouse } from './retention.ts'
+import { decodeTaskEntry, encodeTaskEntry, isSplit, receiptsIn } from './split-entry.ts'
+import type { TaskEntry } from './split-entry.ts'
 import { stageTask } from './stage.ts'
+import { rangesOfTask, splitRest, startTask } from './task-split.ts'
 
 // ---------------------------------------------------------------------------------------------------- planner
 
@@ -124,60 +117,78 @@ export interface TaskMessage {
   readonly batchId: number
   readonly task: number
   readonly token: number
+  /** When this worker has to have ended, ms since the epoch. Without one it works until it is done. */
+  readonly deadlineMs?: number | undefined
 }
 
 export type TaskOutcome =
   | { readonly kind: 'reported'; readonly records: number; readonly bytes: number; readonly rows: number }
+  /** It was too long for one worker: so many parts of it are left, what was read counts (P14). */
+  | {
+      readonly kind: 'split'
+      readonly parts: number
+      readonly records: number
+      readonly bytes: number
+      readonly rows: number
+    }
   /** Another attempt's report counts. `differs`: it delivered other records than this attempt read (N5). */
   | { readonly kind: 'alreadyReported'; readonly differs: boolean }
   | { readonly kind: 'superseded' }
 
 /**
  * Effects 2 and 3. Reads exactly the task's ranges and stages their rows under names of this attempt; then one conditional
- * put decides whether this attempt is the one that counts (P1, P3).
+ * put decides whether this attempt is the one that counts (P1, P3). A task that is too long is split at the same key (P14).
  */
 export async function processRange(
   context: BatchContext,
   message: TaskMessage,
   signal: AbortSignal
 ): Promise<TaskOutcome> {
-  const { batchId, task } = message
+  const { batchId, task, runId, deadlineMs } = message
   const plan = await readCurrentPlan(context, message, signal)
   if (plan === null) return { kind: 'superseded' }
   const generation = await currentGeneration(context, batchId, signal)
   const key = logKeys.report(batchId, generation, task)
   if ((await context.log.get(key, signal)) !== null) return { kind: 'alreadyReported', differs: false }
+  const ranges = await rangesOfTask(context, plan, { generation, task }, signal)
+  if (ranges === null) return { kind: 'superseded' }
 
-  const attempt = context.newId()
   const batch = await batchIdentity(context, plan, signal)
+  const attempt = { batchId, planDigest: plan.digest, generation, task, attempt: context.newId(), runId }
   // Also the sink's refusal of another schema, before any object is written.
   const logged = { newest: batchId, committed: batchId === 0 ? null : batchId - 1 }
   const fingerprint = { sink: await context.sink.check(batch.queryId, logged, signal), mapping: context.mappingDigest }
-  const staged = await stageTask(context, { ...batch, task, attempt, ranges: rangesOf(plan, task) }, plan.entry, signal) // effect 2
-  const report: RangeReport = {
-    batchId,
-    planDigest: plan.digest,
-    generation,
-    task,
-    attempt,
-    runId: message.runId,
-    fingerprint,
-    ...staged,
+  const timed = { attempt, ranges, planned: plan.entry.tasks.length }
+  const start = deadlineMs === undefined ? null : await startTask(context, { ...timed, deadlineMs }, signal)
+  if (start?.kind === 'split') return settle(context, key, start.entry, signal)
+  try {
+    const sinceMs = context.clock.now()
+    const id = { ...batch, task, attempt: attempt.attempt, ranges }
+    const { rest, ...staged } = await stageTask(context, id, plan.entry, signal, start?.isLate) // effect 2
+    const done = { fingerprint, ...staged, workMs: context.clock.now() - sinceMs }
+    const entry = rest.length === 0 ? { ...attempt, ...done } : splitRest(attempt, done, rest)
+    return await settle(context, key, entry, signal)
+  } catch (error) {
+    await start?.failed()
+    throw error
   }
-  const outcome = await context.log.add(key, encodeReport(report), signal) // effect 3
-  const winner = outcome.kind === 'added' ? report : decodeReport(key, outcome.entry)
-  if (winner.attempt !== attempt) return { kind: 'alreadyReported', differs: hashesOf(winner) !== hashesOf(report) }
-  const total = (of: 'records' | 'bytes' | 'rows'): number => report.ranges.reduce((n, r) => n + r[of], 0)
-  return { kind: 'reported', records: total('records'), bytes: total('bytes'), rows: total('rows') }
 }
 
-const hashesOf = (report: RangeReport): string => report.ranges.map((r) => r.hash).join()
-
-function rangesOf(plan: StoredPlan, task: number): OffsetsEntry['tasks'][number] {
-  const ranges = plan.entry.tasks[task]
-  if (ranges !== undefined) return ranges
-  const entry = `task ${task} of ${entryName(logKeys.offsets(plan.entry.batchId))}`
-  throw new SluiceError('LOG_ENTRY_MISSING', { entry, because: `the plan has ${plan.entry.tasks.length} tasks` })
+/** Effect 3: one put for the report and for what may stand in its place. */
+async function settle(
+  context: BatchContext,
+  key: EntryKey,
+  entry: TaskEntry,
+  signal: AbortSignal
+): Promise<TaskOutcome> {
+  const outcome = await context.log.add(key, encodeTaskEntry(entry), signal)
+  const winner = outcome.kind === 'added' ? entry : decodeTaskEntry(key, outcome.entry)
+  const receipts = receiptsIn(entry)
+  if (winner.attempt !== entry.attempt)
+    return { kind: 'alreadyReported', differs: differ(receiptsIn(winner), receipts) }
+  const total = (of: 'records' | 'bytes' | 'rows'): number => receipts.reduce((n, r) => n + r[of], 0)
+  const totals = { records: total('records'), bytes: total('bytes'), rows: total('rows') }
+  return isSplit(entry) ? { kind: 'split', parts: entry.parts.length, ...totals } : { kind: 'reported', ...totals }
 }
 
 // -------------------------------------------------------------------------------------------------- committer
@@ -218,7 +229,10 @@ export async function commitBatch(
   const verdict = verifyReports(plan.entry, plan.digest, generation, await readReports(context, batchId, signal))
   if (verdict.kind === 'incomplete') return verdict
   const unusable = verdict.kind === 'unusable' ? verdict.reason : await missingObjects(context, verdict.reports, signal)
-  if (unusable !== null) return startRedo(context, message, generation + 1, unusable, signal)
+  if (unusable !== null) {
+    await startRedo(context, { batchId, runId, generation: generation + 1, reason: unusable }, signal)
+    return { kind: 'redo', generation: generation + 1, reason: unusable }
+  }
   const reports = verdict.kind === 'complete' ? verdict.reports : []
 
   const batch = await batchIdentity(context, plan, signal)
@@ -232,35 +246,6 @@ export async function commitBatch(
   const warnings = await keepHouse(context, batchId, signal)
   if (outcome.kind === 'added') return { kind: 'committed', progress, warnings }
   return { kind: 'alreadyCommitted', progress: decodeCommit(batchId, outcome.entry).progress, warnings }
-}
-
-async function missingObjects(
-  context: BatchContext,
-  reports: readonly RangeReport[],
-  signal: AbortSignal
-): Promise<string | null> {
-  const missing = await context.sink.missing(
-    reports.map((r) => r.message),
-    signal
-  )
-  return missing.length === 0 ? null : `staged objects are gone: ${missing.slice(0, 3).join(', ')}`
-}
-
-/** Of one run: output that stays unusable is no accident that another reading would mend. */
-const MAX_REDOS = 3
-
-async function startRedo(
-  context: BatchContext,
-  { batchId, runId }: CommitMessageIn,
-  generation: number,
-  reason: string,
-  signal: AbortSignal
-): Promise<CommitOutcome> {
-  const redos = await context.log.list(`redo/${batchId}`, signal)
-  const ofRun = redos.filter(({ id, entry }) => decodeRedo({ log: `redo/${batchId}`, id }, entry).runId === runId)
-  if (ofRun.length >= MAX_REDOS) throw new SluiceError('STAGED_OUTPUT_UNUSABLE', { batchId, tries: MAX_REDOS, reason })
-  await context.log.add(logKeys.redo(batchId, generation), encodeRedo(runId, reason), signal)
-  return { kind: 'redo', generation, reason }
 }
 
 async function previousCommit(
@@ -295,19 +280,6 @@ function measure(context: BatchContext, message: CommitMessageIn, batch: Measure
     nowMs: context.clock.now(),
     previousTriggerMs: previous?.runId === runId ? Date.parse(previous.progress.timestamp) : null,
   })
-}
-
-/** Nothing here may fail a batch that is committed. */
-async function keepHouse(context: BatchContext, batchId: number, signal: AbortSignal): Promise<readonly string[]> {
-  const attempt = async (what: string, work: Promise<void>): Promise<string[]> =>
-    work.then(
-      () => [],
-      (error: unknown) => [`${what}: ${reasonOf(error)}`]
-    )
-  return [
-    ...(await attempt('sink housekeeping', context.sink.maintain(signal))),
-    ...(await attempt('log retention', removeOldBatches(context, batchId, signal))),
-  ]
 }
 
 async function batchIdentity(context: BatchContext, plan: StoredPlan, signal: AbortSignal): Promise<BatchId> {

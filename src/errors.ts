@@ -236,6 +236,11 @@ export const errorConditions = {
     (p: { variable: string }) =>
       `The environment variable ${p.variable} is missing or malformed. Deploy the functions by the construct, which sets it.`
   ),
+  OFFSET_STOPS_WORKER: fatal(
+    (p: { offsets: string; starts: number }) =>
+      `Nothing smaller is left to try: ${p.offsets} was started ${p.starts} times, and each worker ended without a report or an error, for want of memory or of time. ` +
+      'Give the worker more memory or time, or correct the mapping if it never ends on this record; the next run tries again.'
+  ),
   STEP_OUT_OF_TIME: transient(
     (p: { step: string; seconds: number }) =>
       `The ${p.step} did not finish within ${p.seconds} s and stopped without effect. It is tried again; if it stays, ` +

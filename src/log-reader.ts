@@ -2,19 +2,12 @@
 import { createHash } from 'node:crypto'
 import type { BatchContext } from './context.ts'
 import { SluiceError, isSluiceError } from './errors.ts'
-import {
-  decodeCommit,
-  decodeMetadata,
-  decodeOffsets,
-  decodeRedo,
-  decodeReport,
-  encodeMetadata,
-  logKeys,
-  resumePoint,
-  verifyReports,
-} from './log.ts'
-import type { OffsetsEntry, RangeReport, ResumePoint } from './log.ts'
+import { decodeCommit, decodeMetadata, decodeOffsets, decodeRedo, encodeMetadata, logKeys, resumePoint } from './log.ts'
+import type { OffsetsEntry, ResumePoint } from './log.ts'
+import { verifyReports } from './coverage.ts'
 import { offsetsToJson } from './offsets.ts'
+import { decodeTaskEntry } from './split-entry.ts'
+import type { TaskEntry } from './split-entry.ts'
 import { decodeStart } from './start-entry.ts'
 
 /** `metadata`: the query's id for life. Missing beside other entries it is refused, never made anew (P8). */
@@ -136,10 +129,10 @@ export async function currentGeneration(context: BatchContext, batchId: number, 
   return generation
 }
 
-export async function readReports(context: BatchContext, batchId: number, signal: AbortSignal): Promise<RangeReport[]> {
+export async function readReports(context: BatchContext, batchId: number, signal: AbortSignal): Promise<TaskEntry[]> {
   const log = `reports/${batchId}`
   const stored = await context.log.list(log, signal)
-  return stored.map(({ id, entry }) => decodeReport({ log, id }, entry))
+  return stored.map(({ id, entry }) => decodeTaskEntry({ log, id }, entry))
 }
 
 export async function tasksWithoutReport(

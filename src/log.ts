@@ -1,6 +1,6 @@
 /**
- * The entries of the logs: what each holds, its versioned text, and the two decisions made from them alone: where a
- * query resumes and whether a batch's reports cover its plan.
+ * The entries of the logs: what each holds, its versioned text, and where a query resumes, which is decided from them alone.
+ * Whether a batch's reports cover its plan: coverage.ts.
  *
  * Every entry starts with `"v"`. A reader refuses a version above its own by name (K16); a release writes a new version
  * only once its predecessor could read it (P22).
@@ -25,7 +25,7 @@ import {
   textOf,
   topicIdsFrom,
 } from './log-codec.ts'
-import { nameOf, offsetsToObject, stringifyExact } from './offsets.ts'
+import { offsetsToObject, stringifyExact } from './offsets.ts'
 import type { PartitionOffsets } from './offsets.ts'
 import type { CommitMessage, EntryKey, IsolationLevel } from './ports.ts'
 import { progressForJson, progressFrom } from './progress.ts'
@@ -42,6 +42,11 @@ export const logKeys = {
   report: (batchId: number, generation: number, task: number) => ({
     log: `reports/${batchId}`,
     id: `${pad(generation)}/${pad(task)}`,
+  }),
+  /** The k-th start of a task that had none of them end by a report, from 1 (P14). */
+  attempt: (batchId: number, generation: number, task: number, k: number) => ({
+    log: `attempts/${batchId}`,
+    id: `${pad(generation)}/${pad(task)}/${k}`,
   }),
   redo: (batchId: number, generation: number) => ({ log: `redo/${batchId}`, id: generation }),
   runEnd: (runId: string) => ({ log: 'runs', id: `${runId}/end` }),
@@ -96,19 +101,29 @@ export interface RangeReceipt extends OffsetRange {
   readonly highWatermark: bigint | null
 }
 
-/** One task's result (effect 3): a receipt per range, and what it staged. */
-export interface RangeReport {
+/** Who worked on what: what stands at a report's key starts with it. */
+export interface TaskAttempt {
   readonly batchId: number
   readonly planDigest: string
   readonly generation: number
+  /** Of the plan, or a part of one (task-tree.ts). */
   readonly task: number
   readonly attempt: string
   readonly runId: string
+}
+
+/** A receipt per range, and what was staged of them. */
+export interface DoneWork {
   readonly fingerprint: Fingerprint
   readonly ranges: readonly RangeReceipt[]
   readonly dataLoss: readonly DataLossFinding[]
   readonly message: CommitMessage
+  /** Milliseconds that reading and staging took. */
+  readonly workMs: number
 }
+
+/** One task's result (effect 3). */
+export type RangeReport = TaskAttempt & DoneWork
 
 /** The end of a batch (effect 5). */
 export interface CommitsEntry {
@@ -190,19 +205,30 @@ export const decodeOffsets = (batchId: number, text: string): OffsetsEntry =>
 
 export const encodeReport = (report: RangeReport): string => stringifyExact({ v: LOG_VERSION, ...report })
 
-export const decodeReport = (key: EntryKey, text: string): RangeReport =>
-  decodeEntry(entryName(key), text, (json) => ({
-    batchId: countOf(json['batchId'], 'batchId'),
-    planDigest: textOf(json['planDigest'], 'planDigest'),
-    generation: countOf(json['generation'], 'generation'),
-    task: countOf(json['task'], 'task'),
-    attempt: textOf(json['attempt'], 'attempt'),
-    runId: textOf(json['runId'], 'runId'),
-    fingerprint: fingerprintFrom(json['fingerprint']),
-    ranges: arrayOf(json['ranges'], 'ranges').map(receiptFrom),
-    dataLoss: findingsFrom(json['dataLoss']),
-    message: messageFrom(json['message']),
-  }))
+export const decodeReport = (key: EntryKey, text: string): RangeReport => decodeEntry(entryName(key), text, reportFrom)
+
+export const reportFrom = (json: Record<string, unknown>): RangeReport => ({ ...attemptFrom(json), ...doneFrom(json) })
+
+export const attemptFrom = (json: Record<string, unknown>): TaskAttempt => ({
+  batchId: countOf(json['batchId'], 'batchId'),
+  planDigest: textOf(json['planDigest'], 'planDigest'),
+  generation: countOf(json['generation'], 'generation'),
+  task: countOf(json['task'], 'task'),
+  attempt: textOf(json['attempt'], 'attempt'),
+  runId: textOf(json['runId'], 'runId'),
+})
+
+export const doneFrom = (json: Record<string, unknown>): DoneWork => ({
+  fingerprint: fingerprintFrom(json['fingerprint']),
+  ranges: arrayOf(json['ranges'], 'ranges').map(receiptFrom),
+  dataLoss: findingsFrom(json['dataLoss']),
+  message: messageFrom(json['message']),
+  workMs: countOf(json['workMs'], 'workMs'),
+})
+
+/** That an attempt began: for people. What counts is that the key is taken (P14). */
+export const encodeAttempt = (runId: string, attempt: string): string =>
+  stringifyExact({ v: LOG_VERSION, runId, attempt })
 
 export const encodeCommit = (entry: CommitsEntry): string =>
   stringifyExact({ v: LOG_VERSION, ...entry, progress: progressForJson(entry.progress) })
@@ -252,45 +278,4 @@ export function resumePoint(state: LogState): ResumePoint {
 
 function refuseHole(entry: string, log: string, beside: string): never {
   throw new SluiceError('LOG_ENTRY_MISSING', { entry, because: `log '${log}' lacks it and ${beside} is there` })
-}
-
-export type ReportsVerdict =
-  | { readonly kind: 'complete'; readonly reports: readonly RangeReport[] }
-  | { readonly kind: 'incomplete'; readonly tasks: readonly number[] }
-  | { readonly kind: 'unusable'; readonly reason: string }
-
-/**
- * Whether the reports cover the plan: the *set* of planned ranges, each once, under one fingerprint (P10, B48). Reports
- * of another generation, batch or plan do not count.
- */
-export function verifyReports(
-  plan: OffsetsEntry,
-  planDigest: string,
-  generation: number,
-  reports: readonly RangeReport[]
-): ReportsVerdict {
-  const counted = new Map<number, RangeReport>()
-  for (const report of reports) {
-    const isOfPlan = report.batchId === plan.batchId && report.planDigest === planDigest
-    const isOfTask = report.generation === generation && covers(report, plan.tasks[report.task])
-    if (isOfPlan && isOfTask && !counted.has(report.task)) counted.set(report.task, report)
-  }
-  const missing = plan.tasks.flatMap((_ranges, task) => (counted.has(task) ? [] : [task]))
-  if (missing.length > 0) return { kind: 'incomplete', tasks: missing }
-  const ordered = [...counted.values()].toSorted((a, b) => a.task - b.task)
-  const shapes = new Set(ordered.map((r) => stringifyExact([r.fingerprint.sink, r.fingerprint.mapping])))
-  if (shapes.size > 1)
-    return {
-      kind: 'unusable',
-      reason: 'its tasks were written with different sinks or mappings (a deployment came between)',
-    }
-  return { kind: 'complete', reports: ordered }
-}
-
-function covers(report: RangeReport, planned: readonly OffsetRange[] | undefined): boolean {
-  const identify = (r: OffsetRange): string => `${nameOf(r)} ${r.from} ${r.until}`
-  const reported = report.ranges.map(identify)
-  return (
-    planned !== undefined && planned.length === reported.length && planned.every((r, i) => identify(r) === reported[i])
-  )
 }

@@ -18,6 +18,8 @@ import type { Trigger } from './trigger.ts'
 export interface StepContext {
   readonly batch: BatchContext
   readonly trigger: Trigger
+  /** When the step has to have ended, ms since the epoch; without one it has all the time. */
+  readonly deadlineMs?: number
 }
 
 /** The input of an execution: nothing for a tick, `{"trigger":"availableNow"}` by hand, `run` and `part` in a continuation. */
@@ -150,9 +152,9 @@ const runMessage = (
 })
 
 /** Answers nothing: the report is in the log, and a state machine that collects answers has a limit (B55). */
-export async function workStep({ batch }: StepContext, event: unknown, signal: AbortSignal): Promise<null> {
+export async function workStep({ batch, deadlineMs }: StepContext, event: unknown, signal: AbortSignal): Promise<null> {
   const { message, task } = objectOf(event, 'it')
-  await processRange(batch, { ...runMessageOf(message), task: numberOf(task, 'task') }, signal)
+  await processRange(batch, { ...runMessageOf(message), task: numberOf(task, 'task'), deadlineMs }, signal)
   return null
 }
 

@@ -26,9 +26,11 @@ const protocol = [
   'log-reader',
   'plan',
   'read-limit',
+  'redo',
   'retention',
   'stage',
   'steps',
+  'task-split',
 ].map((name) => `src/${name}.ts`)
 const outer = ['runtime', 'read-batch', 'cli', 'index'].map((name) => `src/${name}.ts`)
 const topFiles = readdirSync(join(root, 'src'))

@@ -18,7 +18,6 @@ import {
   encodeReport,
   logKeys,
   resumePoint,
-  verifyReports,
 } from '../src/log.ts'
 import type { LogState, OffsetsEntry, RangeReport } from '../src/log.ts'
 import { MAX_INT64, parseExact, stringifyExact } from '../src/offsets.ts'
@@ -252,69 +251,5 @@ describe('where a query resumes', () => {
     expect(error.name).toBe('LOG_ENTRY_MISSING')
     expect(error.message).toContain(words)
     expect(error.message).toMatch(/restore the table.*new query name/)
-  })
-})
-
-describe('whether reports cover a plan', () => {
-  const plan = planOf([range(0, 0, 5), range(1, 0, 3)])
-  const [a, b] = [reportOf(plan, 0), reportOf(plan, 1)]
-  const verify = (reports: readonly RangeReport[], generation = 0, of = plan) =>
-    verifyReports(of, 'digest', generation, reports)
-
-  it('B48 A twice is A once: no commit', () => {
-    expect(verify([a, a])).toEqual({ kind: 'incomplete', tasks: [1] })
-    expect(verify([a, { ...a, attempt: 'another' }])).toEqual({ kind: 'incomplete', tasks: [1] })
-  })
-
-  it('B48 A twice and B: A once, the first, in the order of the tasks', () => {
-    expect(verify([b, a, { ...a, attempt: 'another' }])).toEqual({ kind: 'complete', reports: [a, b] })
-  })
-
-  it.each([
-    ['another batch', { batchId: 1 }],
-    ['another plan of this batch', { planDigest: 'other' }],
-    ['an older generation', { generation: 0 }],
-    ['other ranges', { ranges: [receiptOf(range(1, 0, 2))] }],
-    ['more ranges', { ranges: [receiptOf(range(1, 0, 3)), receiptOf(range(0, 0, 5))] }],
-    ['no range', { ranges: [] }],
-    ['a task that the plan does not have', { task: 2 }],
-  ])('B48 a report of %s does not count', (_what, change) => {
-    const [one, two] = [a, b].map((report) => ({ ...report, generation: 1 }))
-    expect(verify([one, { ...two, ...change }] as RangeReport[], 1)).toEqual({ kind: 'incomplete', tasks: [1] })
-  })
-
-  it('B48 a range that held no record answers too', () => {
-    const empty = reportOf(plan, 1, { ranges: [receiptOf(range(1, 0, 3), { records: 0, rows: 0 })] })
-    expect(verify([a])).toEqual({ kind: 'incomplete', tasks: [1] })
-    expect(verify([a, empty])).toEqual({ kind: 'complete', reports: [a, empty] })
-  })
-
-  it('a plan without tasks is covered by nothing', () => {
-    expect(verify([], 0, planOf([]))).toEqual({ kind: 'complete', reports: [] })
-  })
-
-  it('a packed task answers for all its ranges in their order (P1)', () => {
-    const packed = planOf([range(0, 0, 5), range(1, 0, 3)], { tasks: [[range(0, 0, 5), range(1, 0, 3)]] })
-    expect(verify([reportOf(packed, 0)], 0, packed).kind).toBe('complete')
-    const half = reportOf(packed, 0, { ranges: [receiptOf(range(0, 0, 5))] })
-    expect(verify([half], 0, packed)).toEqual({ kind: 'incomplete', tasks: [0] })
-  })
-
-  it.each([
-    ['sink', { sink: 'changed', mapping: 'bronze' }],
-    ['mapping', { sink: 'table', mapping: 'changed' }],
-  ])(
-    'P10 reports under two fingerprints (%s) are unusable, under one other than the plan they are not',
-    (_w, other) => {
-      const [changedA, changedB] = [a, b].map((report) => ({ ...report, fingerprint: other }))
-      expect(verify([a, changedB] as RangeReport[])).toMatchObject({ kind: 'unusable' })
-      expect(verify([changedA, changedB] as RangeReport[])).toMatchObject({ kind: 'complete' })
-    }
-  )
-
-  it('P10 is not judged before all have answered', () => {
-    const wide = planOf([range(0, 0, 5), range(1, 0, 3), range(2, 0, 1)])
-    const changed = reportOf(wide, 1, { fingerprint: { sink: 'changed', mapping: 'bronze' } })
-    expect(verify([reportOf(wide, 0), changed], 0, wide)).toEqual({ kind: 'incomplete', tasks: [2] })
   })
 })

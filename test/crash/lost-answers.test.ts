@@ -12,6 +12,7 @@ import { logKeys } from '../../src/log.ts'
 import { readReports, storedPlan } from '../../src/log-reader.ts'
 import { offsetsToJson } from '../../src/offsets.ts'
 import type { BatchId, CommitMessage } from '../../src/ports.ts'
+import { isSplit } from '../../src/split-entry.ts'
 import { openDeltaSession } from '../support/delta-session.ts'
 import { injectFault } from '../support/dynamodb.ts'
 import { fakeKafka, fakeOffsetReader, fakeRangeReader } from '../support/fake-kafka.ts'
@@ -137,7 +138,7 @@ async function outputOf(context: BatchContext, batchId: number): Promise<[BatchI
   const reports = await readReports(context, batchId, signal)
   return [
     { queryId: id, batchId, planDigest: digest, endOffsets: offsetsToJson(entry.end) },
-    reports.map(({ message }) => message),
+    reports.flatMap((entry) => (isSplit(entry) ? [] : [entry.message])),
   ]
 }
 

@@ -63,6 +63,7 @@ export const reportOf = (plan: OffsetsEntry, task: number, changes: Partial<Rang
   ranges: (plan.tasks[task] ?? []).map((r) => receiptOf(r)),
   dataLoss: [],
   message: { objects: [`object-of-${task}`], rows: 0, bytes: 0, detail: '' },
+  workMs: 0,
   ...changes,
 })
 
@@ -143,6 +144,7 @@ export const anyReport: fc.Arbitrary<RangeReport> = fc.record({
   ranges: fc.array(receipt, { maxLength: 4 }),
   dataLoss,
   message: fc.record({ objects: fc.array(text, { maxLength: 3 }), rows: count, bytes: count, detail: text }),
+  workMs: count,
 })
 
 const offsetsObject = offsetMap.map((map) =>
