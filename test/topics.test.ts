@@ -3,6 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { planBatch } from '../src/batch.ts'
 import { decodeOffsets, logKeys } from '../src/log.ts'
 import { offsetsToJson } from '../src/offsets.ts'
+import type { PartitionOffsets, TopicPartition } from '../src/offsets.ts'
+import type { OffsetReader } from '../src/ports.ts'
 import { decodeStart } from '../src/start-entry.ts'
 import { addPartitions, append, createTopic } from './support/fake-kafka.ts'
 import { rowsOf } from './support/memory-sink.ts'
@@ -117,6 +119,37 @@ describe('a pattern', () => {
       })
     expect(ends(w)).toHaveLength(1)
   })
+})
+
+describe('what a plan says that it knows', () => {
+  it.each([
+    { level: 'read_uncommitted', asks: 'latest' },
+    { level: 'read_committed', asks: 'highWatermarks' },
+  ] as const)(
+    'X8: partitions, ids and the position below which no end is believed at once ($level)',
+    async ({ level, asks }) => {
+      const w = world({ t: [3, 1] }, { 'kafka.isolation.level': level })
+      await runToEnd(w.process())
+      const context = w.process()
+      const said: unknown[] = []
+      const offsets: OffsetReader = {
+        ...context.offsets,
+        assigned: (within, known) => {
+          said.push(
+            known?.partitions.map(({ topic, partition }) => `${topic}-${partition}`),
+            known?.topicIds.has('t')
+          )
+          return context.offsets.assigned(within, known)
+        },
+        [asks]: (partitions: readonly TopicPartition[], within: AbortSignal, atLeast?: PartitionOffsets) => {
+          said.push(offsetsToJson(atLeast ?? new Map()))
+          return context.offsets[asks](partitions, within)
+        },
+      }
+      await runToEnd({ ...context, offsets })
+      expect(said).toEqual([['t-0', 't-1'], true, '{"t":{"0":3,"1":1}}'])
+    }
+  )
 })
 
 describe('a topic created again', () => {
