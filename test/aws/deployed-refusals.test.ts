@@ -2,14 +2,14 @@
  * What goes wrong in an account ends the execution with a cause that names it, frees the lease and moves no position; once it
  * is put right, the next tick finishes the batch.
  */
-import { DeleteTableCommand, UpdateTableCommand } from '@aws-sdk/client-dynamodb'
+import { DeleteItemCommand, DeleteTableCommand, UpdateTableCommand } from '@aws-sdk/client-dynamodb'
 import { DeleteBucketCommand } from '@aws-sdk/client-s3'
 import { Duration } from 'aws-cdk-lib'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { deploy, removeAssemblies, synthesize } from '../support/deployed-query.ts'
 import type { DeployedQuery } from '../support/deployed-query.ts'
-import { openAccount } from '../support/deployment.ts'
+import { callerOf, openAccount } from '../support/deployment.ts'
 import type { Account } from '../support/deployment.ts'
 import { readDelta, s3Options } from '../support/delta-reader.ts'
 import { statementsOf } from '../support/policies.ts'
@@ -108,10 +108,27 @@ describe('an execution fails by name', () => {
     expect(await one.log.newest('offsets')).toBeNull()
   })
 
+  it('where the table does not know the query any more: what was planned is finished once it does', async () => {
+    const one = await deployed()
+    const { dynamodb, table } = one.query
+    const working = account.proxy.hold(
+      (request) => request.key === 'deployed' && callerOf(one.query, request) === 'Worker'
+    )
+    const tick = await one.query.start()
+    const held = await working
+    const Key = { pk: { S: 'deployed' }, sk: { S: 'generation' } }
+    await dynamodb.send(new DeleteItemCommand({ TableName: table, Key }))
+    held.release()
+    const { status, cause } = await one.query.ended(tick)
+    expect(status).toBe('FAILED')
+    expect(cause).toContain(`Table ${table} does not know query 'deployed'`)
+    await expectCommitted(one, 0, 3)
+  })
+
   it('where a right is missing: the cause names the entry, and nothing is delivered', async () => {
     const one = await deployed(withoutWorkersPuts)
     const cause = await failure(one)
-    expect(cause).toMatch(/Writing deployed@1\/reports\/0\/\S+: table \S+ refused the request/)
+    expect(cause).toMatch(/Writing deployed@1\/attempts\/0\/\S+: table \S+ refused the request/)
     expect(cause).toContain('Check the credentials and their rights on this table and its leading keys')
     expect(await one.log.holder()).toBeNull()
     expect(await one.log.newest('offsets')).toBe(0)
