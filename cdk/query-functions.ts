@@ -81,6 +81,7 @@ function createFunction(
       SLUICE_TABLE: table.tableName,
       SLUICE_BUCKET: bucket.bucketName,
       SLUICE_LEASE_MS: String(timeout.plus(Duration.minutes(1)).toMilliseconds()), // P19
+      SLUICE_TIMEOUT_MS: String(timeout.toMilliseconds()),
     },
   })
 }

@@ -22,7 +22,7 @@ export interface QueryModule {
 }
 
 /** Variables that the construct sets. */
-export const ownVariables = ['SLUICE_TABLE', 'SLUICE_BUCKET', 'SLUICE_LEASE_MS']
+export const ownVariables = ['SLUICE_TABLE', 'SLUICE_BUCKET', 'SLUICE_LEASE_MS', 'SLUICE_TIMEOUT_MS']
 
 /**
  * @param entry the module's path, relative to the working directory

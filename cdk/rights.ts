@@ -13,11 +13,11 @@ export type Actor = FunctionName | 'reader'
 
 /**
  * The logs that a function writes to; `parts` are pieces of their entries. An entry is put once and never changed: only
- * the lease is updated. Only housekeeping deletes, and what lost a race.
+ * the lease is updated. Only housekeeping deletes, and what lost a race; and a worker takes back the note that it began.
  */
 const writes: Readonly<Record<Actor, { readonly puts: readonly string[]; readonly deletes: readonly string[] }>> = {
   planner: { puts: ['meta', 'offsets', 'runs', 'parts'], deletes: ['parts'] },
-  worker: { puts: ['reports/*', 'attempts/*', 'parts'], deletes: ['parts'] },
+  worker: { puts: ['reports/*', 'attempts/*', 'parts'], deletes: ['attempts/*', 'parts'] },
   committer: {
     puts: ['commits', 'redo/*', 'parts'],
     deletes: ['offsets', 'reports/*', 'redo/*', 'attempts/*', 'commits', 'parts'],

@@ -45,6 +45,7 @@ const isTriggerOption = isOneOf([
   'minOffsetsPerTrigger',
   'maxTriggerDelay',
   'sluice.maxBytesPerTrigger',
+  'sluice.targetBytesPerWorker',
   'sluice.minBatchesToRetain',
 ])
 

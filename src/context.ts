@@ -14,6 +14,8 @@ export interface BatchContext {
   readonly ranges: RangeReader
   readonly sink: Sink
   readonly clock: Clock
+  /** What the planner may expect of a worker: where it is set, it is the time-out of the function, ms. */
+  readonly workerTimeoutMs?: number | undefined
   /** A new uuid. */
   newId(): string
 }

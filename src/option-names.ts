@@ -21,13 +21,14 @@ export const readOptions = [
   'fetchOffset.retryIntervalMs',
   'groupIdPrefix',
   'sluice.maxBytesPerTrigger',
+  'sluice.targetBytesPerWorker',
   'sluice.minBatchesToRetain',
 ] as const
 
 export type ReadOption = (typeof readOptions)[number]
 
 /** Spark's and our options that this release does not read. Ignoring one would silently change what is delivered. */
-export const unreadOptions: readonly string[] = ['bytesEstimateWindowLength', 'sluice.targetBytesPerWorker']
+export const unreadOptions: readonly string[] = ['bytesEstimateWindowLength']
 
 /** Options of bounded reads, with Spark's words. Spark ignores `endingTimestamp` in a stream; here it is refused too. */
 export const endingOptions: Readonly<Record<string, string>> = {

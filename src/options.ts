@@ -72,6 +72,8 @@ export interface SparkKafkaOptions {
   readonly groupIdPrefix?: string
   /** A soft cap on the bytes of keys and values in one batch: `'64m'`, `'1g'`, or bytes. Default: none. */
   readonly 'sluice.maxBytesPerTrigger'?: WholeNumber
+  /** About so many bytes of keys and values for one worker: small ranges share one, fat ones are cut. Default: one worker for each range. */
+  readonly 'sluice.targetBytesPerWorker'?: WholeNumber
   /** How many finished batches the log keeps. Default: 100. */
   readonly 'sluice.minBatchesToRetain'?: WholeNumber
 }
@@ -99,6 +101,7 @@ export interface SourceOptions {
   readonly minOffsetsPerTrigger: bigint | null
   readonly maxTriggerDelayMs: number
   readonly maxBytesPerTrigger: bigint | null
+  readonly targetBytesPerWorker: bigint | null
   readonly minPartitions: number | null
   readonly maxRecordsPerPartition: bigint | null
   readonly isolationLevel: 'read_uncommitted' | 'read_committed'
@@ -142,6 +145,7 @@ export function parseOptions(raw: Readonly<Record<string, unknown>>, env: Enviro
     strategy,
     minPartitions,
     maxRecordsPerPartition,
+    targetBytesPerWorker: read('sluice.targetBytesPerWorker', bytesOf, null),
     kafka: client.settings,
     isolationLevel: client.isolationLevel,
     clientId: client.id,

@@ -13,13 +13,14 @@ import { checkFrozenEnd, isBeyond } from './frozen-end.ts'
 import { decodeOffsetMap, encodeOffsetMap, entryName, logKeys } from './log.ts'
 import type { OffsetsEntry, ResumePoint } from './log.ts'
 import { namedPartitions, resolveOffsets, timestampsToMatch } from './offset-range-limit.ts'
-import { entriesOf, partitionsNotIn, withoutTopics } from './offsets.ts'
+import { entriesOf, nameOf, partitionsNotIn, withoutTopics } from './offsets.ts'
 import type { PartitionOffsets } from './offsets.ts'
 import type { AssignedPartitions, EntryKey, LastPass } from './ports.ts'
-import { splitRanges } from './ranges.ts'
-import { readLimitOf } from './read-limit.ts'
+import { readLimitOf, recentBatches } from './read-limit.ts'
 import { decodeStart, encodeStart } from './start-entry.ts'
 import type { StartEntry } from './start-entry.ts'
+import { planTasks } from './task-plan.ts'
+import type { BatchWork } from './task-plan.ts'
 
 export interface DraftRequest {
   readonly run: Run
@@ -53,8 +54,9 @@ export async function draftNext(context: BatchContext, request: DraftRequest, si
   // Another planner of the run may have frozen it after this one asked.
   const ends =
     frozen !== null && isBeyond(frozen, asked.latest) ? await endsNow(context, request, place, signal) : asked
-  const limit = await readLimitOf(context, { ...request, newestBatch: newestOf(request) }, signal)
-  const drafted = await draftBetween(context, request, { ...place, ends, frozen, limit }, signal)
+  const recent = await recentBatches(context, newestOf(request), signal)
+  const limit = readLimitOf(context, { ...request, recent })
+  const drafted = await draftBetween(context, request, { ...place, ends, frozen, limit, recent }, signal)
   return { ...drafted, isPass: limit.min !== null && drafted.kind !== 'delay' }
 }
 
@@ -70,7 +72,7 @@ async function frozenStart(context: BatchContext, request: DraftRequest, signal:
   const place = await firstStart(context, signal)
   const ends = await endsNow(context, request, place, signal)
   const frozen = await boundedEnd(context, place, ends.latest, signal)
-  await draftBetween(context, request, { ...place, ends, frozen, limit: unlimited }, signal)
+  await draftBetween(context, request, { ...place, ends, frozen, limit: unlimited, recent: [] }, signal)
   return decodeStart(await freeze(context, logKeys.source, encodeStart(place), signal))
 }
 
@@ -170,12 +172,13 @@ interface Observed extends Place {
   /** The run's end, where it has one. */
   readonly frozen: PartitionOffsets | null
   readonly limit: ReadLimit
+  readonly recent: readonly BatchWork[]
 }
 
 async function draftBetween(
   context: BatchContext,
   request: DraftRequest,
-  { start, topicIds, assigned, ends, frozen, limit }: Observed,
+  { start, topicIds, assigned, ends, frozen, limit, recent }: Observed,
   signal: AbortSignal
 ): Promise<Drafted> {
   const { run, queryId, triggerMs } = request
@@ -211,7 +214,9 @@ async function draftBetween(
     latest,
     topicIds: assigned.topicIds,
     isolationLevel: options.isolationLevel,
-    tasks: splitRanges(checked.ranges, options).map((range) => [range]),
+    tasks: planTasks(checked.ranges, { ...options, workerTimeoutMs: context.workerTimeoutMs ?? null }, recent, (tp) =>
+      assigned.leaders?.get(nameOf(tp))
+    ),
     dataLoss,
     blocked,
     fingerprint: { sink: fingerprint, mapping: context.mappingDigest },

@@ -22,6 +22,8 @@ export type IsolationLevel = 'read_uncommitted' | 'read_committed'
 export interface AssignedPartitions {
   readonly partitions: readonly TopicPartition[]
   readonly topicIds: ReadonlyMap<string, string>
+  /** `topic-partition` -> the node that leads it, negative while none does. A hint: leaders move. */
+  readonly leaders?: ReadonlyMap<string, number>
 }
 
 /** What should be there: partitions that the log has positions of, and the ids that their topics had. */

@@ -45,6 +45,8 @@ export interface SluiceProgress {
   readonly offsetsWithoutRecord: bigint
   readonly inputBytes: number
   readonly outputBytes: number
+  /** Milliseconds that the workers took whose output counts, in all. */
+  readonly workMs: number
   /** Against the high watermarks that the workers last saw, so unlike Spark's not as old as the plan (decision 12). */
   readonly offsetsBehindLatestAtCommit: bigint
   readonly dataLoss: readonly DataLossFinding[]
@@ -129,6 +131,7 @@ export function progressOf(input: ProgressInput): StreamingQueryProgress {
       offsetsWithoutRecord: receipts.reduce((n, r) => n + (r.until - r.from) - BigInt(r.records), 0n),
       inputBytes: sum(receipts.map((r) => r.bytes)),
       outputBytes: sum(reports.map((r) => r.message.bytes)),
+      workMs: sum(reports.map((r) => r.workMs)),
       offsetsBehindLatestAtCommit: behind(plan, reports),
       dataLoss: [...plan.dataLoss, ...reports.flatMap((r) => r.dataLoss)],
       blocked: plan.blocked,
@@ -243,6 +246,7 @@ const sluiceFrom = (json: Record<string, unknown>): SluiceProgress => ({
   offsetsWithoutRecord: int64Of(json['offsetsWithoutRecord'], 'offsetsWithoutRecord'),
   inputBytes: countOf(json['inputBytes'], 'inputBytes'),
   outputBytes: countOf(json['outputBytes'], 'outputBytes'),
+  workMs: countOf(json['workMs'], 'workMs'),
   offsetsBehindLatestAtCommit: int64Of(json['offsetsBehindLatestAtCommit'], 'offsetsBehindLatestAtCommit'),
   dataLoss: findingsFrom(json['dataLoss']),
   blocked: blockedFrom(json['blocked']),

@@ -16,7 +16,8 @@ export interface SplitOptions {
 
 export const sizeOf = (range: OffsetRange): bigint => range.until - range.from
 
-export const totalSizeOf = (ranges: readonly OffsetRange[]): bigint => ranges.reduce((sum, range) => sum + sizeOf(range), 0n)
+export const totalSizeOf = (ranges: readonly OffsetRange[]): bigint =>
+  ranges.reduce((sum, range) => sum + sizeOf(range), 0n)
 
 /**
  * Cuts ranges into pieces as Spark does, in the order of the ranges: contiguous, disjoint, not empty, covering exactly

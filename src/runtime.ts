@@ -35,6 +35,8 @@ export interface Environment {
   readonly table: string
   /** The longest time a step can take and a minute, ms (P19). */
   readonly leaseMs: number
+  /** Of the worker function, ms. */
+  readonly workerTimeoutMs?: number | undefined
   /** Against the warehouse root where the path is relative (decision 14). */
   objectStore(path: string): ObjectStore
 }
@@ -103,6 +105,7 @@ function runtimeOf(
       objectStore: (path) => environment.objectStore(path),
     }),
     clock: systemClock,
+    workerTimeoutMs: environment.workerTimeoutMs,
     newId: randomUUID,
   }
   return {
@@ -118,6 +121,12 @@ const variable = (name: string): string => {
   const value = process.env[name]
   if (value === undefined || value === '') throw new SluiceError('FUNCTION_MISCONFIGURED', { variable: name })
   return value
+}
+
+function millisecondsIn(name: string): number {
+  const ms = Number(variable(name))
+  if (!Number.isSafeInteger(ms)) throw new SluiceError('FUNCTION_MISCONFIGURED', { variable: name })
+  return ms
 }
 
 /** How one of the three functions opens its query. */
@@ -156,7 +165,7 @@ const noOffsets: OffsetReader = {
 
 /**
  * Opens a query in a function, as the construct's environment says: SLUICE_TABLE, SLUICE_BUCKET (the warehouse root),
- * SLUICE_LEASE_MS. Region, credentials and endpoint are the platform's.
+ * SLUICE_LEASE_MS, SLUICE_TIMEOUT_MS where a worker's time is limited. Region, credentials and endpoint are the platform's.
  * @throws FUNCTION_MISCONFIGURED, QUERY_NOT_IN_LOG
  */
 async function openFunction(
@@ -166,8 +175,9 @@ async function openFunction(
   signal: AbortSignal
 ): Promise<Runtime> {
   const [table, bucket] = [variable('SLUICE_TABLE'), variable('SLUICE_BUCKET')]
-  const leaseMs = Number(variable('SLUICE_LEASE_MS'))
-  if (!Number.isSafeInteger(leaseMs)) throw new SluiceError('FUNCTION_MISCONFIGURED', { variable: 'SLUICE_LEASE_MS' })
+  const leaseMs = millisecondsIn('SLUICE_LEASE_MS')
+  const workerTimeoutMs =
+    process.env['SLUICE_TIMEOUT_MS'] === undefined ? undefined : millisecondsIn('SLUICE_TIMEOUT_MS')
   const options = optionsOf(query)
   const limits = { requestHandler: { connectionTimeout: 3000, requestTimeout: 30_000 } } // the SDK has none
   const client = new DynamoDBClient(limits)
@@ -176,6 +186,7 @@ async function openFunction(
     client,
     table,
     leaseMs,
+    workerTimeoutMs,
     objectStore: (path) => s3ObjectStore({ client: s3, ...bucketLocation(path, bucket) }),
   }
   try {

@@ -13,6 +13,7 @@ describe('defaults and values', () => {
       minOffsetsPerTrigger: null,
       maxTriggerDelayMs: 900_000,
       maxBytesPerTrigger: null,
+      targetBytesPerWorker: null,
       minPartitions: null,
       maxRecordsPerPartition: null,
       isolationLevel: 'read_uncommitted',
@@ -37,6 +38,7 @@ describe('defaults and values', () => {
       minOffsetsPerTrigger: '1000',
       maxTriggerDelay: '5m',
       'sluice.maxBytesPerTrigger': '64m',
+      'sluice.targetBytesPerWorker': '300m',
       minPartitions: '8',
       maxRecordsPerPartition: 500n,
       includeHeaders: true,
@@ -58,6 +60,7 @@ describe('defaults and values', () => {
       minOffsetsPerTrigger: 1000n,
       maxTriggerDelayMs: 300_000,
       maxBytesPerTrigger: 67_108_864n,
+      targetBytesPerWorker: 314_572_800n,
       minPartitions: 8,
       maxRecordsPerPartition: 500n,
       includeHeaders: true,
@@ -229,7 +232,7 @@ describe('client settings', () => {
 })
 
 describe('options that this release does not read are refused, never ignored', () => {
-  test.each(['bytesEstimateWindowLength', 'sluice.targetBytesPerWorker'])('%s', (name) => {
+  test.each(['bytesEstimateWindowLength'])('%s', (name) => {
     for (const spelling of [name, name.toUpperCase()])
       expect(refusalOf(spelling, '1').message).toMatch(`Option '${name}': this release does not read it`)
   })

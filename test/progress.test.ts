@@ -219,6 +219,7 @@ describe('what Spark does not tell', () => {
       offsetsWithoutRecord: 3n,
       inputBytes: 101,
       outputBytes: 40,
+      workMs: 0,
       offsetsBehindLatestAtCommit: 10n, // p0 against the watermark of its last fetch, p1 against the plan
       dataLoss: [...plan.dataLoss, loss],
       blocked: plan.blocked,

@@ -56,10 +56,15 @@ class KafkaOffsetReader implements OffsetReader {
     )
     refuseMissing(topics, expected, this.#cluster.addresses)
     const listed = topics.filter((topic) => !topic.isInternal)
-    const partitions = listed.flatMap(({ topic, partitions: all }) =>
-      all.map(({ partition }) => ({ topic, partition }))
-    )
-    return { partitions: partitions.filter(this.#selects).toSorted(compareTopicPartitions), topicIds: idsOf(listed) }
+    const selected = listed
+      .flatMap(({ topic, partitions }) => partitions.map(({ partition, leader }) => ({ topic, partition, leader })))
+      .filter(this.#selects)
+      .toSorted(compareTopicPartitions)
+    return {
+      partitions: selected.map(({ topic, partition }) => ({ topic, partition })),
+      topicIds: idsOf(listed),
+      leaders: new Map(selected.map((one) => [nameOf(one), one.leader])),
+    }
   }
 
   async topicIds(topics: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {

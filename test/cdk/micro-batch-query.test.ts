@@ -68,7 +68,11 @@ describe('without a prop beside the entry', () => {
   it('the functions run on Node 24 with what they need to find the logs, the lease a minute longer than they (P19)', () => {
     for (const properties of Object.values(functionsOf(standard))) {
       expect(properties).toMatchObject({ Runtime: 'nodejs24.x', Timeout: 900, Handler: 'index.handler' })
-      expect(variablesOf(properties)).toMatchObject({ ...environment, SLUICE_LEASE_MS: '960000' })
+      expect(variablesOf(properties)).toMatchObject({
+        ...environment,
+        SLUICE_LEASE_MS: '960000',
+        SLUICE_TIMEOUT_MS: '900000',
+      })
       expect(variablesOf(properties)['SLUICE_TABLE']).toEqual({ Ref: expect.stringMatching(/^QueryState/) })
       expect(variablesOf(properties)['SLUICE_BUCKET']).toEqual({ Ref: expect.stringMatching(/^QueryData/) })
       expect(properties).not.toHaveProperty('VpcConfig')
@@ -126,7 +130,7 @@ describe('rights', () => {
     ['Worker', 'UpdateItem', ['run']],
     ['Committer', 'UpdateItem', ['run']],
     ['Planner', 'DeleteItem', ['parts']],
-    ['Worker', 'DeleteItem', ['parts']],
+    ['Worker', 'DeleteItem', ['attempts/7', 'parts']],
     ['Committer', 'DeleteItem', ['offsets', 'commits', 'parts', 'reports/7', 'redo/7', 'attempts/7']],
     ['Planner', 'Query', ['', ...logs]],
     ['Worker', 'GetItem', ['', ...logs]],

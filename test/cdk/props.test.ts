@@ -121,7 +121,7 @@ describe('props', () => {
     const { Planner, Worker, Committer } = functionsOf(setting)
     for (const properties of [Planner, Worker, Committer]) {
       expect(properties).toMatchObject({ Timeout: 120, Architectures: ['arm64'] })
-      expect(variablesOf(properties)).toMatchObject({ SLUICE_LEASE_MS: '180000' })
+      expect(variablesOf(properties)).toMatchObject({ SLUICE_LEASE_MS: '180000', SLUICE_TIMEOUT_MS: '120000' })
     }
     expect([Planner, Worker, Committer].map((properties) => properties['MemorySize'])).toEqual([1024, 3008, 1024])
     expect(onlyOne(setting, 'AWS::Scheduler::Schedule')).toMatchObject({

@@ -210,7 +210,7 @@ describe('a pattern', () => {
     expect(namesIn(await reader.assigned(signal))).toBe('orders-0')
     expect(asked).toHaveLength(2)
     const never = scripted(pattern, { metadata: [others] })
-    expect(await never.reader.assigned(signal)).toEqual({ partitions: [], topicIds: new Map() })
+    expect(await never.reader.assigned(signal)).toEqual({ partitions: [], topicIds: new Map(), leaders: new Map() })
     expect(never.asked).toHaveLength(3)
   })
 
@@ -237,4 +237,16 @@ test('X17 a named topic that is missing is named after three questions', async (
     parameters: { topics: 'u' },
   })
   expect(asked).toEqual(['t,u', 't,u', 't,u'])
+})
+
+test('tells who leads the partitions, as far as somebody does', async () => {
+  const partitions = [4, -1].map((leader, partition) => ({ partition, errorCode: 0, leader, leaderEpoch: 0 }))
+  const { reader } = scripted(subscribe('t', 'u'), { metadata: [[topicOf('t', 2, { partitions }), topicOf('u', 1)]] })
+  expect((await reader.assigned(signal)).leaders).toEqual(
+    new Map([
+      ['t-0', 4],
+      ['t-1', -1],
+      ['u-0', 1],
+    ])
+  )
 })

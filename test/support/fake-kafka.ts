@@ -14,6 +14,7 @@ export interface FakePartition {
   logStart: number
   /** First offset of the oldest open transaction. */
   openFrom?: number | undefined
+  leader?: number
   readonly slots: Slot[]
 }
 
@@ -93,7 +94,14 @@ export function fakeOffsetReader(
         if (found === undefined) throw new SluiceError('TOPIC_NOT_FOUND', { topics: topic })
         return found.partitions.map((_p, partition) => ({ topic, partition }))
       })
-      return { partitions: partitions.filter(selects).toSorted(compareTopicPartitions), topicIds: idsOf(names) }
+      const selected = partitions.filter(selects).toSorted(compareTopicPartitions)
+      const leaders = new Map(
+        selected.flatMap((tp) => {
+          const leader = partitionOf(kafka, tp)?.leader
+          return leader === undefined ? [] : [[nameOf(tp), leader] as const]
+        })
+      )
+      return { partitions: selected, topicIds: idsOf(names), leaders }
     },
     async topicIds(topics, signal) {
       await ask('topicIds', signal)

@@ -186,6 +186,7 @@ const progress: fc.Arbitrary<StreamingQueryProgress> = fc
       offsetsWithoutRecord: int64,
       inputBytes: count,
       outputBytes: count,
+      workMs: count,
       offsetsBehindLatestAtCommit: int64,
       dataLoss,
       blocked,
