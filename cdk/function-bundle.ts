@@ -3,7 +3,9 @@
  * module. Native codecs are copied beside the bundle as they were installed, so they must be installed for the architecture
  * that the functions will run on.
  */
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import { Architecture } from 'aws-cdk-lib/aws-lambda'
 import { LogLevel, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs'
 import type { BundlingOptions } from 'aws-cdk-lib/aws-lambda-nodejs'
@@ -35,11 +37,15 @@ export function installedArchitecture(): Architecture {
   return !isComplete(Architecture.X86_64) && isComplete(Architecture.ARM_64) ? Architecture.ARM_64 : Architecture.X86_64
 }
 
+interface Manifest {
+  readonly dependencies: Readonly<Record<string, string>>
+}
+
 /** @throws Error that says which packages are missing and how to install them */
 export function assertCodecs(architecture: Architecture): void {
   const missing = codecPackages(architecture).filter((codec) => !isInstalled(codec))
   if (missing.length === 0) return
-  const { dependencies } = require('../package.json') as { readonly dependencies: Readonly<Record<string, string>> }
+  const { dependencies } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8')) as Manifest
   throw new Error(
     `MicroBatchQuery: the functions run on Linux ${architecture.name}, whose native codecs are not installed here. Install them ` +
       `beside this machine's own: npm install --no-save --force ${missing.map(({ name, of }) => `${name}@${dependencies[of]}`).join(' ')}`
