@@ -51,7 +51,7 @@ function dying(w: World, point: string): BatchContext {
   return w.process({ hook })
 }
 
-const die = (work: Promise<TaskOutcome>) => expect(work).rejects.toBeInstanceOf(Death)
+const die = (worker: Promise<TaskOutcome>) => expect(worker).rejects.toBeInstanceOf(Death)
 
 /** Workers without a limit do what is left, until the batch is committed. */
 async function finish(w: World, run = newRun(), planned?: Planned): Promise<void> {
