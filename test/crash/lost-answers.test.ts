@@ -138,7 +138,7 @@ async function outputOf(context: BatchContext, batchId: number): Promise<[BatchI
   const reports = await readReports(context, batchId, signal)
   return [
     { queryId: id, batchId, planDigest: digest, endOffsets: offsetsToJson(entry.end) },
-    reports.flatMap((entry) => (isSplit(entry) ? [] : [entry.message])),
+    reports.flatMap((report) => (isSplit(report) ? [] : [report.message])),
   ]
 }
 

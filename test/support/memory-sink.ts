@@ -17,7 +17,7 @@ export const memoryTable = (): MemoryTable => ({ objects: new Map(), commits: []
 
 /** The values of the visible rows, sorted: those of committed objects. */
 export const rowsOf = (table: MemoryTable): string[] =>
-  table.commits.flatMap((commit) => commit.objects.flatMap((name) => table.objects.get(name) ?? ['missing'])).toSorted()
+  table.commits.flatMap(({ objects }) => objects.flatMap((name) => table.objects.get(name) ?? ['missing'])).toSorted()
 
 type Hook = (operation: string) => void | Promise<void>
 
