@@ -33,7 +33,8 @@ async function workAll(context: BatchContext, run: Run, planned: Planned): Promi
 const stored = (w: World, log: string): ReadonlyMap<number | string, { entry: string }> =>
   w.log.get(`query@1/${log}`) ?? new Map()
 
-const idsOf = (w: World, log: string): (number | string)[] => [...stored(w, log).keys()].toSorted((a, b) => (a < b ? -1 : 1))
+const idsOf = (w: World, log: string): (number | string)[] =>
+  [...stored(w, log).keys()].toSorted((a, b) => (a < b ? -1 : 1))
 
 /** The run that held it ended in order. */
 const released = (w: World): void => void (w.lease.holder = null)
