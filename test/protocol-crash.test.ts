@@ -11,8 +11,10 @@ import { runTimed } from './support/timed-run.ts'
 import { newRun, runToEnd, TTL_MS, world } from './support/world.ts'
 import type { Hook, World } from './support/world.ts'
 
-function smallWorld(): World {
-  const options = { minOffsetsPerTrigger: 1, maxOffsetsPerTrigger: 6, 'sluice.minBatchesToRetain': 1 }
+/** `isPacked`: from the second batch on one worker reads all ranges. */
+function smallWorld(isPacked: boolean): World {
+  const target = isPacked ? { 'sluice.targetBytesPerWorker': '1m' } : {}
+  const options = { minOffsetsPerTrigger: 1, maxOffsetsPerTrigger: 6, 'sluice.minBatchesToRetain': 1, ...target }
   const small = world({ t: [5, 3], u: [4] }, options)
   small.clock.stepMs = 86_400_000 // so that retention has something to remove
   return small
@@ -32,18 +34,22 @@ const unless =
 const isEffect = (point: string): boolean => / (log\.(add|remove)|lease\.|sink\.(stage|commit|maintain))/.test(point)
 
 /** Every effect of a run that nothing disturbs, in order, numbered where a point recurs. */
-async function effectsOfRun(): Promise<string[]> {
+async function effectsOfRun(isPacked: boolean): Promise<string[]> {
   const points: string[] = []
-  const subject = smallWorld()
+  const subject = smallWorld(isPacked)
   await runToEnd(subject.process({ hook: (point) => void (isEffect(point) && points.push(point)) }))
   expect(rowsOf(subject.table)).toEqual(recordsIn(subject.kafka))
   return points
 }
 
-const points = await effectsOfRun()
-const cases = points.map((point, n) => ({ point, n }))
+const runs = [
+  { how: 'with a task for each range', isPacked: false, points: await effectsOfRun(false) },
+  { how: 'with several ranges in a task (N3)', isPacked: true, points: await effectsOfRun(true) },
+]
 
-describe('effects 1 to 5 and the side effects', () => {
+describe.each(runs)('effects 1 to 5 and the side effects, $how', ({ isPacked, points }) => {
+  const cases = points.map((point, n) => ({ point, n }))
+
   it('are all among the points', () => {
     const names = new Set(points.map((p) => p.replace(/^(before|after) /, '').replace(/\d{6}/g, 'n')))
     for (const effect of [
@@ -67,7 +73,7 @@ describe('effects 1 to 5 and the side effects', () => {
   })
 
   it.each(cases)('die at $n: $point, then another process finishes', async ({ n }) => {
-    const subject = smallWorld()
+    const subject = smallWorld(isPacked)
     let at = 0
     let dead = false
     const hook = (point: string): void => {
@@ -89,7 +95,7 @@ describe('effects 1 to 5 and the side effects', () => {
   it.each(cases.filter(({ point }) => point.startsWith('after ')))(
     'lose the answer at $n: $point, then the same process goes on',
     async ({ n }) => {
-      const subject = smallWorld()
+      const subject = smallWorld(isPacked)
       let at = 0
       const hook = (point: string): void => {
         if (isEffect(point) && at++ === n) throw new Error('answer lost')
