@@ -8,6 +8,8 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
 
 // Which suite a file belongs to is its folder: see README.md beside this file.
 const services = ['test/broker/**', 'test/crash/**', 'test/readers/**', 'test/aws/**', 'test/local/**']
+// These need nothing from outside, but start stores or processes of their own: too slow for `npm run check`.
+const slow = ['test/dynamodb/**', 'test/object-store/**', 'test/cli.test.ts', 'test/functions/process.test.ts']
 const long = ['test/long/**']
 const needsServices = { globalSetup: ['test/support/services.ts'], hookTimeout: 60_000 }
 const filesIn = (folders: readonly string[]): string[] => folders.map((folder) => folder.replace('**', '**/*.test.ts'))
@@ -21,9 +23,9 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'unit', include: ['test/**/*.test.ts'], exclude: [...services, ...long, 'node_modules/**'] },
+        test: { name: 'unit', include: ['test/**/*.test.ts'], exclude: [...services, ...slow, ...long, 'node_modules/**'] },
       },
-      { extends: true, test: { name: 'integration', include: filesIn(services), ...needsServices } },
+      { extends: true, test: { name: 'integration', include: filesIn([...services, ...slow]), ...needsServices } },
       { extends: true, test: { name: 'long', include: filesIn(long), ...needsServices, testTimeout: 300_000 } },
     ],
   },
