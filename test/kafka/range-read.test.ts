@@ -63,11 +63,12 @@ async function readAll(
   cluster: Cluster,
   from: bigint,
   until: bigint,
-  limits: Partial<RangeLimits> = {}
+  limits: Partial<RangeLimits> = {},
+  isEnough?: () => boolean
 ): Promise<Result> {
   const all = { failOnDataLoss: true, pollTimeoutMs: 120_000, fetchBytes: 1000, fetchMaxWaitMs: 500, ...limits }
   const range = { topic: 't', partition: 0, from, until }
-  const reading = new RangeRead(cluster, range, 'read_uncommitted', all, new AbortController().signal).batches()
+  const reading = new RangeRead(cluster, range, 'read_uncommitted', all, new AbortController().signal).batches(isEnough)
   const offsets: number[] = []
   const run = async (): Promise<Result> => {
     try {
@@ -206,5 +207,36 @@ test('an error of the broker that nothing is known about is named', async () => 
   expect((await readAll(clusterOf([{ errorCode: 43 }]), 0n, 5n)).error).toMatchObject({
     name: 'KAFKA_REQUEST_REFUSED',
     parameters: { request: 'Fetch', resource: 't-0', error: 'UNSUPPORTED_FOR_MESSAGE_FORMAT' },
+  })
+})
+
+describe('P14: a reading that is ended before its range', () => {
+  const tenRecords = (): FakeCluster =>
+    clusterOf([{ records: Buffer.concat([fiveFrom(0n), fiveFrom(5n)]) }, { records: fiveFrom(10n) }])
+
+  test.each<[string, number, number[], bigint]>([
+    ['within an answer, at the end of a batch', 0, [0, 1, 2, 3, 4], 5n],
+    ['after an answer', 1, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 10n],
+  ])('P14: tells where it stopped, %s', async (_where, times, offsets, stoppedAt) => {
+    let asked = 0
+    const result = await readAll(tenRecords(), 0n, 15n, {}, () => asked++ >= times)
+    expect(result).toEqual({ offsets, end: { highWatermark: 100n, dataLoss: [], stoppedAt } })
+  })
+
+  test('P14: does not stop before it has moved, and tells no place where it reached its end', async () => {
+    const { offsets, end } = await readAll(tenRecords(), 0n, 5n, {}, () => true)
+    expect(offsets).toEqual([0, 1, 2, 3, 4])
+    expect(end).toEqual({ highWatermark: 100n, dataLoss: [] })
+  })
+
+  test('P14: stops in a gap too', async () => {
+    const gap = clusterOf([{ records: batchAt(2n, [], { lastOffsetDelta: 7 }) }])
+    expect(await readAll(gap, 2n, 20n, {}, () => true)).toMatchObject({ offsets: [], end: { stoppedAt: 10n } })
+  })
+
+  test('P14: tells the loss that it met', async () => {
+    const aged = clusterOf([{ records: fiveFrom(10n), logStartOffset: 10n }])
+    const result = await readAll(aged, 5n, 30n, { failOnDataLoss: false }, () => true)
+    expect(result).toMatchObject({ offsets: [10, 11, 12, 13, 14], end: { dataLoss: [lost(5n, 10n)], stoppedAt: 15n } })
   })
 })
