@@ -6,8 +6,12 @@ import type { BatchContext } from '../src/context.ts'
 import { SluiceError, isSluiceError } from '../src/errors.ts'
 import { receiptsIn, decodeTaskEntry, isSplit } from '../src/split-entry.ts'
 import type { TaskEntry } from '../src/split-entry.ts'
+import { workStep } from '../src/steps.ts'
+import { Trigger } from '../src/trigger.ts'
 import { append, createTopic, recordsIn } from './support/fake-kafka.ts'
 import { rowsOf } from './support/memory-sink.ts'
+import { namedError, stepFunctions } from './support/step-functions.ts'
+import type { Step } from './support/step-functions.ts'
 import { commit, plan, runTimed, work, workInTime } from './support/timed-run.ts'
 import type { Planned } from './support/timed-run.ts'
 import { newRun, runToEnd, TTL_MS, world } from './support/world.ts'
@@ -485,6 +489,50 @@ describe('the next run', () => {
     await workInTime(w.process(), run, planned, 0, 1)
     w.clock.time += TTL_MS
     expect(await runToEnd(w.process())).toEqual({ kind: 'finished' })
+    expect(rowsOf(w.table)).toEqual(recordsIn(w.kafka))
+  })
+})
+
+describe('the state machine', () => {
+  const accountOn = (w: World, worker: Step) =>
+    stepFunctions({ trigger: Trigger.availableNow(), process: () => w.process(), work: worker })
+
+  it('P14: a range that is too long for one invocation is not stuck: each one reads what it can', async () => {
+    const w = world({ t: [50, 2] })
+    const account = accountOn(w, async ({ batch, trigger }, event, signal) => {
+      let read = 0
+      const clock = { now: () => (read > 0 ? 2 : 0) }
+      const toRows: BatchContext['toRows'] = (records) => {
+        read += records.length
+        return batch.toRows(records)
+      }
+      return workStep({ batch: { ...batch, clock, toRows }, trigger, deadlineMs: 1 }, event, signal)
+    })
+    expect(await account.run()).toMatchObject({ status: 'SUCCEEDED' })
+    expect(rowsOf(w.table)).toEqual(recordsIn(w.kafka))
+    expect(reportsOf(w).filter(isSplit).length).toBeGreaterThan(1)
+  })
+
+  it('P14: nor is one whose workers are killed', async () => {
+    const w = world({ t: [50, 2] })
+    let killed = 0
+    const account = accountOn(w, async ({ batch, trigger }, event, signal) => {
+      let [read, isDead] = [0, false]
+      const alive = w.process({
+        hook: () => {
+          if (isDead) throw namedError('Sandbox.Timedout')
+        },
+      })
+      const toRows: BatchContext['toRows'] = (records) => {
+        read += records.length
+        if (!isDead && read > 7) killed++
+        isDead = read > 7
+        return batch.toRows(records)
+      }
+      return workStep({ batch: { ...alive, clock: { now: () => 0 }, toRows }, trigger, deadlineMs: 1 }, event, signal)
+    })
+    expect(await account.run()).toMatchObject({ status: 'SUCCEEDED' })
+    expect(killed).toBe(2)
     expect(rowsOf(w.table)).toEqual(recordsIn(w.kafka))
   })
 })

@@ -138,6 +138,19 @@ describe('the deadline', () => {
     expect([...(w.log.get('query@1/attempts/0')?.keys() ?? [])]).toEqual(['000000/000000/1']) // that it began counts (P14)
   })
 
+  it('P14: comes near: a worker reports what it has read, the rest is planned again', async () => {
+    const w = world({ t: [9] })
+    const { message } = await planned(w)
+    w.clock.stepMs = 20_000 // a minute is three looks at the clock
+    expect(await functionOn(w, workStep)({ message, task: 0 }, lambdaContext(60_000))).toBe(null)
+    w.clock.stepMs = 1
+    const [report] = [...(w.log.get('query@1/reports/0')?.values() ?? [])].map(({ entry }): unknown =>
+      JSON.parse(entry)
+    )
+    expect(report).toMatchObject({ kind: 'split', done: { ranges: [{ from: 0, until: 3 }] } })
+    expect((await planned(w)).tasks).toEqual([1, 2, 3, 4])
+  })
+
   it('that has passed already lets nothing begin', async () => {
     const w = world({ t: [4] })
     const late: Step<unknown> = async (context, event, signal) => {
