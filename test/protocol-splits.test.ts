@@ -266,7 +266,7 @@ describe('P14: a task that was started twice without a report', () => {
     expect(await workInTime(w.process(), run, planned, 0)).toMatchObject({ kind: 'reported' })
   })
 
-  it('P14 P20: a worker that is stopped at its deadline counts', async () => {
+  it('P14: a worker that is stopped at its deadline counts', async () => {
     const w = world({ t: [10] })
     const run = newRun()
     const planned = await plan(w.process(), run)
@@ -482,7 +482,7 @@ describe('any course of a batch', () => {
 })
 
 describe('the next run', () => {
-  it('P14 P19: finds the parts that are left, and finishes without a limit', async () => {
+  it('P14: finds the parts that are left, and finishes without a limit', async () => {
     const w = world({ t: [10, 5] })
     const run = newRun()
     const planned = await plan(w.process(), run)
