@@ -1,13 +1,13 @@
 /**
  * Records to rows: the bronze columns of Spark's Kafka source, or what the query's mapping returns for each record.
- * And the hash over the records delivered, by which a replay can be compared (N5).
  */
 import { createHash } from 'node:crypto'
 import { SluiceError, isSluiceError, reasonOf } from './errors.ts'
 import { isObject } from './offsets.ts'
-import type { Header, RecordBatch } from './ports.ts'
-import { bronzeSchema, bronzeSchemaWithHeaders } from './schema.ts'
-import type { Row, RowBatch, Schema } from './schema.ts'
+import { safeAt, setSafe, wordsOf } from './int64.ts'
+import type { BulkRecords, Header, RecordBatch } from './ports.ts'
+import { bronzeSchema, bronzeSchemaWithHeaders, isByteSpans, viewsOf } from './schema.ts'
+import type { ByteSpans, Row, RowBatch, Schema } from './schema.ts'
 
 /** What a mapping sees of one record: a view that the next record reuses. The byte arrays themselves may be kept. */
 export interface KafkaRecord {
@@ -32,30 +32,99 @@ export type RecordsToRows = (batch: RecordBatch) => RowBatch
 export const bronzeSchemaFor = (includeHeaders: boolean): Schema =>
   includeHeaders ? bronzeSchemaWithHeaders : bronzeSchema
 
-/** Bronze rows are built column by column, without an object per record. */
-export const bronzeRows =
-  (includeHeaders: boolean): RecordsToRows =>
-  (batch) => {
-    const n = batch.length
-    const keys: (Uint8Array | null)[] = []
-    const values: (Uint8Array | null)[] = []
-    const headers: (readonly Header[] | null)[] = []
-    const topics: string[] = []
-    const offsets = new BigInt64Array(n)
-    const timestamps = new BigInt64Array(n)
-    for (let i = 0; i < n; i++) {
-      keys.push(batch.key(i))
-      values.push(batch.value(i))
-      topics.push(batch.topic)
-      offsets[i] = batch.offset(i)
-      timestamps[i] = microsecondsOf(batch, i)
-      if (includeHeaders) headers.push(batch.headers(i))
-    }
-    const partitions = new Int32Array(n).fill(batch.partition)
-    const types = new Int32Array(n).fill(batch.timestampType)
-    const columns = [keys, values, topics, partitions, offsets, timestamps, types]
-    return { length: n, columns: includeHeaders ? [...columns, headers] : columns }
+/** Bronze rows are built column by column, without an object per record where the reader has records in bulk. */
+export function bronzeRows(includeHeaders: boolean): RecordsToRows {
+  let constants: ConstantColumns | null = null
+  return (batch) => {
+    if (constants === null || !constants.fit(batch)) constants = new ConstantColumns(batch)
+    const { topics, partitions, types } = constants
+    const { keys, values, offsets, timestamps } = batch.bulk === undefined ? eachOf(batch) : bulkOf(batch, batch.bulk)
+    const packed = [keys, values, topics, partitions, offsets, timestamps, types]
+    return new PackedRows(batch.length, includeHeaders ? [...packed, headersOf(batch)] : packed)
   }
+}
+
+/** Rows in both forms: arrays are made of the packed columns when somebody asks for them. */
+class PackedRows implements RowBatch {
+  readonly length: number
+  readonly packed: readonly (ArrayLike<unknown> | ByteSpans)[]
+  #columns: readonly ArrayLike<unknown>[] | null = null
+
+  constructor(length: number, packed: readonly (ArrayLike<unknown> | ByteSpans)[]) {
+    this.length = length
+    this.packed = packed
+  }
+
+  get columns(): readonly ArrayLike<unknown>[] {
+    this.#columns ??= this.packed.map((column) => {
+      if (isByteSpans(column)) return viewsOf(column)
+      return column.length === this.length ? column : Array.prototype.slice.call(column, 0, this.length)
+    })
+    return this.#columns
+  }
+}
+
+/** The columns that are the same for all records of a batch, kept for the batches that follow it. */
+class ConstantColumns {
+  readonly topics: readonly string[]
+  readonly partitions: Int32Array
+  readonly types: Int32Array
+
+  constructor({ length, topic, partition, timestampType }: RecordBatch) {
+    this.topics = Array.from({ length }, () => topic)
+    this.partitions = new Int32Array(length).fill(partition)
+    this.types = new Int32Array(length).fill(timestampType)
+  }
+
+  fit({ length, topic, partition, timestampType }: RecordBatch): boolean {
+    return (
+      length <= this.types.length &&
+      (length === 0 ||
+        (this.topics[0] === topic && this.partitions[0] === partition && this.types[0] === timestampType))
+    )
+  }
+}
+
+interface RecordColumns {
+  readonly keys: ArrayLike<unknown> | ByteSpans
+  readonly values: ArrayLike<unknown> | ByteSpans
+  readonly offsets: BigInt64Array
+  /** Microseconds. */
+  readonly timestamps: BigInt64Array
+}
+
+function eachOf(batch: RecordBatch): RecordColumns {
+  const n = batch.length
+  const keys: (Uint8Array | null)[] = []
+  const values: (Uint8Array | null)[] = []
+  const [offsets, timestamps] = [new BigInt64Array(n), new BigInt64Array(n)]
+  for (let i = 0; i < n; i++) {
+    keys.push(batch.key(i))
+    values.push(batch.value(i))
+    offsets[i] = batch.offset(i)
+    timestamps[i] = microsecondsOf(batch, i)
+  }
+  return { keys, values, offsets, timestamps }
+}
+
+function bulkOf(batch: RecordBatch, bulk: BulkRecords): RecordColumns {
+  const [offsets, timestamps] = [new BigInt64Array(batch.length), new BigInt64Array(batch.length)]
+  bulk.offsets(offsets)
+  bulk.timestamps(timestamps)
+  const words = wordsOf(timestamps)
+  for (let i = 0; i < batch.length; i++) {
+    const high = words[2 * i + 1] ?? 0
+    // 2^42 ms are the year 2109: a thousand times as much is still exact.
+    if (high < 1024 && high >= -1024) setSafe(words, i, safeAt(words, i) * 1000)
+    else timestamps[i] = microsecondsOf(batch, i)
+  }
+  return { keys: bulk.keys, values: bulk.values, offsets, timestamps }
+}
+
+function headersOf(batch: RecordBatch): (readonly Header[] | null)[] {
+  const mayHave = batch.bulk?.hasHeaders !== false
+  return Array.from({ length: batch.length }, (_, i) => (mayHave ? batch.headers(i) : null))
+}
 
 /**
  * Runs the query's mapping over each record; its rows become columns in schema order.
@@ -155,67 +224,6 @@ function microsecondsOf(batch: RecordBatch, i: number): bigint {
     })
   }
   return ms * 1000n
-}
-
-/**
- * SHA-256 over the records of a range as delivered: offset, timestamp, key, value and headers of each, with lengths, so
- * that null, empty and bytes differ. It does not depend on how the broker framed or compressed them.
- */
-export class RecordHash {
-  private readonly sha256 = createHash('sha256')
-  private buffer = Buffer.allocUnsafe(64 * 1024)
-  private used = 0
-  /** Bytes of keys and values seen. */
-  bytes = 0
-
-  update(batch: RecordBatch): void {
-    for (let i = 0; i < batch.length; i++) {
-      this.reserve(16)
-      this.used = this.buffer.writeBigInt64BE(batch.offset(i), this.used)
-      this.used = this.buffer.writeBigInt64BE(batch.timestamp(i), this.used)
-      this.bytes += this.add(batch.key(i)) + this.add(batch.value(i))
-      const headers = batch.headers(i)
-      this.addLength(headers === null ? -1 : headers.length)
-      for (const header of headers ?? []) {
-        this.add(Buffer.from(header.key))
-        this.add(header.value)
-      }
-    }
-  }
-
-  /** Hex. The hash is finished then. */
-  digest(): string {
-    this.flush()
-    return this.sha256.digest('hex')
-  }
-
-  private add(bytes: Uint8Array | null): number {
-    this.addLength(bytes === null ? -1 : bytes.length)
-    if (bytes === null) return 0
-    if (bytes.length > this.buffer.length / 4) {
-      this.flush()
-      this.sha256.update(bytes)
-    } else {
-      this.reserve(bytes.length)
-      this.buffer.set(bytes, this.used)
-      this.used += bytes.length
-    }
-    return bytes.length
-  }
-
-  private addLength(length: number): void {
-    this.reserve(4)
-    this.used = this.buffer.writeInt32BE(length, this.used)
-  }
-
-  private reserve(bytes: number): void {
-    if (this.used + bytes > this.buffer.length) this.flush()
-  }
-
-  private flush(): void {
-    this.sha256.update(this.buffer.subarray(0, this.used))
-    this.used = 0
-  }
 }
 
 /** Identifies a mapping by its source text (P10): a changed function is another shape of rows. */

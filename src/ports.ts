@@ -7,7 +7,7 @@
 import type { DataLossFinding } from './data-loss.ts'
 import type { PartitionOffsets, TopicPartition } from './offsets.ts'
 import type { OffsetRange } from './ranges.ts'
-import type { RowBatch, Schema } from './schema.ts'
+import type { ByteSpans, RowBatch, Schema } from './schema.ts'
 
 export interface Clock {
   /** Milliseconds since the epoch. */
@@ -89,6 +89,20 @@ export interface RecordBatch extends TopicPartition {
   value(i: number): Uint8Array | null
   /** In order, repeats kept; null where the record has none. */
   headers(i: number): readonly Header[] | null
+  /** The same in bulk, where the reader can do without an object per record. */
+  readonly bulk?: BulkRecords
+}
+
+/** All records of a batch at once. */
+export interface BulkRecords {
+  readonly keys: ByteSpans
+  readonly values: ByteSpans
+  /** Whether any record has headers. */
+  readonly hasHeaders: boolean
+  /** The offsets, into `[0, length)`. */
+  offsets(into: BigInt64Array): void
+  /** Milliseconds since the epoch, into `[0, length)`. */
+  timestamps(into: BigInt64Array): void
 }
 
 /** What a finished range tells beside its records. */

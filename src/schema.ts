@@ -64,6 +64,33 @@ export const bronzeSchemaWithHeaders = {
 export interface RowBatch {
   readonly length: number
   readonly columns: readonly ArrayLike<unknown>[]
+  /**
+   * The same columns where the maker has them without an object per value: binary columns as places in a buffer, the
+   * others as arrays that may be longer than the batch. A writer may take either form.
+   */
+  readonly packed?: readonly (ArrayLike<unknown> | ByteSpans)[]
+}
+
+/** Byte strings as places in one buffer, so that they can be copied on without a view of each. */
+export interface ByteSpans {
+  readonly bytes: Uint8Array
+  /** The i-th begins at `cells[first + i * stride]`; the cell after that is its length, -1 for null. */
+  readonly cells: Int32Array
+  readonly first: number
+  readonly stride: number
+  readonly length: number
+}
+
+export const isByteSpans = (column: ArrayLike<unknown> | ByteSpans): column is ByteSpans => 'cells' in column
+
+/** A view of each, null where it is null. */
+export function viewsOf({ bytes, cells, first, stride, length }: ByteSpans): (Uint8Array | null)[] {
+  const views: (Uint8Array | null)[] = []
+  for (let i = 0, cell = first; i < length; i++, cell += stride) {
+    const [at, size] = [cells[cell] ?? 0, cells[cell + 1] ?? -1]
+    views.push(size < 0 ? null : bytes.subarray(at, at + size))
+  }
+  return views
 }
 
 /** A schema as plain JSON, for fingerprints and messages. */

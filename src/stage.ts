@@ -4,9 +4,9 @@ import { enforce } from './data-loss.ts'
 import type { DataLossFinding, DataLossReason } from './data-loss.ts'
 import { SluiceError, isSluiceError } from './errors.ts'
 import type { OffsetsEntry, RangeReceipt, RangeReport } from './log.ts'
-import { RecordHash } from './mapping.ts'
 import type { DataWriter, IsolationLevel, RecordBatch, TaskId } from './ports.ts'
 import type { OffsetRange } from './ranges.ts'
+import { RecordHash } from './record-hash.ts'
 
 /** What was staged, and what of the task's ranges was left unread because it was late (P14), in order. */
 export interface Staged extends Pick<RangeReport, 'ranges' | 'dataLoss' | 'message'> {

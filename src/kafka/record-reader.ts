@@ -28,6 +28,8 @@ export interface RecordColumns {
   readonly length: number
   /** CELLS int32 a record. The timestamp delta is an int64 in two words. */
   readonly cells: Int32Array
+  /** Whether any of them has headers. */
+  readonly hasHeaders: boolean
 }
 
 /** What a batch's header says about the records, and which of them are wanted. */
@@ -53,6 +55,7 @@ export function readRecords(bytes: Buffer, selection: RecordSelection): RecordCo
   const reader = new RecordReader(bytes, start, end)
   let row = 0
   let previous = -1
+  let hasHeaders = false
   for (let i = 0; i < count; i++) {
     const delta = reader.record(cells, row)
     if (delta <= previous || delta > lastOffsetDelta)
@@ -60,10 +63,12 @@ export function readRecords(bytes: Buffer, selection: RecordSelection): RecordCo
         `record ${i} has the offset delta ${delta} after ${previous}, of at most ${lastOffsetDelta}`
       )
     previous = delta
-    if (delta >= first && delta <= last) row += CELLS
+    if (delta < first || delta > last) continue
+    if ((cells[row + HEADERS_AT] ?? -1) >= 0) hasHeaders = true
+    row += CELLS
   }
   if (reader.at !== end) throw new DamagedBytes(`${end - reader.at} bytes follow its ${count} records`)
-  return { bytes, length: row / CELLS, cells }
+  return { bytes, length: row / CELLS, cells, hasHeaders }
 }
 
 /** Walks over the fields of records; also reads the headers of one record again when they are asked for. */

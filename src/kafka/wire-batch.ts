@@ -1,5 +1,7 @@
 /** The records of one wire batch that lie in the asked-for range, as views into its bytes. */
-import type { Header, RecordBatch } from '../ports.ts'
+import { setSafe, wordsOf } from '../int64.ts'
+import type { BulkRecords, Header, RecordBatch } from '../ports.ts'
+import type { ByteSpans } from '../schema.ts'
 import {
   CELLS,
   HEADERS_AT,
@@ -15,6 +17,10 @@ import {
 import type { RecordColumns } from './record-reader.ts'
 import type { BatchHeader } from './batch-header.ts'
 
+/** Numbers of this size stay exact when an int32 or a delta of 52 bits is added. */
+const MAX_BASE = 2n ** 52n
+const MAX_HIGH = 2 ** 19
+
 export class WireBatch implements RecordBatch {
   readonly topic: string
   readonly partition: number
@@ -25,6 +31,7 @@ export class WireBatch implements RecordBatch {
   readonly #header: BatchHeader
   readonly #bytes: Buffer
   readonly #cells: Int32Array
+  readonly #hasHeaders: boolean
 
   constructor(topic: string, partition: number, header: BatchHeader, columns: RecordColumns) {
     this.topic = topic
@@ -35,6 +42,17 @@ export class WireBatch implements RecordBatch {
     this.#header = header
     this.#bytes = columns.bytes
     this.#cells = columns.cells
+    this.#hasHeaders = columns.hasHeaders
+  }
+
+  get bulk(): BulkRecords {
+    return {
+      keys: this.#spans(KEY_AT),
+      values: this.#spans(VALUE_AT),
+      hasHeaders: this.#hasHeaders,
+      offsets: (into) => this.#offsets(into),
+      timestamps: (into) => this.#timestamps(into),
+    }
   }
 
   offset(i: number): bigint {
@@ -68,6 +86,41 @@ export class WireBatch implements RecordBatch {
       headers.push({ key: key === null ? '' : key.toString('utf8'), value })
     }
     return headers
+  }
+
+  /** The length of a field is the cell after its place. */
+  #spans(first: number): ByteSpans {
+    return { bytes: this.#bytes, cells: this.#cells, first, stride: CELLS, length: this.length }
+  }
+
+  #offsets(into: BigInt64Array): void {
+    const base = this.#header.baseOffset
+    if (base > MAX_BASE) {
+      for (let i = 0; i < this.length; i++) into[i] = this.offset(i)
+      return
+    }
+    const [words, cells, start] = [wordsOf(into), this.#cells, Number(base)]
+    for (let i = 0, cell = OFFSET_DELTA; i < this.length; i++, cell += CELLS)
+      setSafe(words, i, start + (cells[cell] ?? 0))
+  }
+
+  #timestamps(into: BigInt64Array): void {
+    const { logAppendTime, maxTimestamp, baseTimestamp: base } = this.#header
+    if (logAppendTime) {
+      into.fill(maxTimestamp, 0, this.length)
+      return
+    }
+    if (base > MAX_BASE || base < -MAX_BASE) {
+      for (let i = 0; i < this.length; i++) into[i] = this.timestamp(i)
+      return
+    }
+    const [words, cells, start] = [wordsOf(into), this.#cells, Number(base)]
+    for (let i = 0, cell = 0; i < this.length; i++, cell += CELLS) {
+      const high = cells[cell + TIMESTAMP_HIGH] ?? 0
+      if (high < MAX_HIGH && high >= -MAX_HIGH)
+        setSafe(words, i, start + high * 2 ** 32 + ((cells[cell + TIMESTAMP_LOW] ?? 0) >>> 0))
+      else into[i] = this.timestamp(i)
+    }
   }
 
   #field(i: number, at: number, length: number): Uint8Array | null {

@@ -1,0 +1,123 @@
+/** The hash over the records delivered, by which a replay can be compared (N5). */
+import { createHash } from 'node:crypto'
+import { wordsOf } from './int64.ts'
+import type { BulkRecords, Header, RecordBatch } from './ports.ts'
+
+const BLOCK_BYTES = 64 * 1024
+/** Longer byte strings are hashed where they lie. */
+const COPIED_BYTES = 16 * 1024
+/** Below this a loop is faster than a call. */
+const SHORT_BYTES = 16
+
+/**
+ * SHA-256 over the records of a range as delivered: offset, timestamp, key, value and headers of each, with lengths, so
+ * that null, empty and bytes differ. It does not depend on how the broker framed or compressed them.
+ */
+export class RecordHash {
+  readonly #sha256 = createHash('sha256')
+  readonly #block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+  readonly #view = new DataView(this.#block.buffer)
+  #used = 0
+  #offsets = new BigInt64Array(0)
+  #timestamps = new BigInt64Array(0)
+  /** Bytes of keys and values seen. */
+  bytes = 0
+
+  update(batch: RecordBatch): void {
+    this.#reserveNumbers(batch.length)
+    if (batch.bulk === undefined) this.#addEach(batch)
+    else this.#addBulk(batch, batch.bulk)
+  }
+
+  /** Hex. The hash is finished then. */
+  digest(): string {
+    this.#flush()
+    return this.#sha256.digest('hex')
+  }
+
+  #addEach(batch: RecordBatch): void {
+    const [offsets, timestamps] = [wordsOf(this.#offsets), wordsOf(this.#timestamps)]
+    for (let i = 0; i < batch.length; i++) {
+      this.#offsets[i] = batch.offset(i)
+      this.#timestamps[i] = batch.timestamp(i)
+      this.#addNumbers(offsets, timestamps, i)
+      for (const bytes of [batch.key(i), batch.value(i)]) {
+        this.bytes += bytes?.length ?? 0
+        this.#addBytes(bytes)
+      }
+      this.#addHeaders(batch.headers(i))
+    }
+  }
+
+  #addBulk(batch: RecordBatch, { keys, values, hasHeaders, ...bulk }: BulkRecords): void {
+    bulk.offsets(this.#offsets)
+    bulk.timestamps(this.#timestamps)
+    const [offsets, timestamps] = [wordsOf(this.#offsets), wordsOf(this.#timestamps)]
+    for (let i = 0; i < batch.length; i++) {
+      this.#addNumbers(offsets, timestamps, i)
+      for (let field = 0; field < 2; field++) {
+        const { bytes, cells, first, stride } = field === 0 ? keys : values
+        const [at, length] = [cells[first + i * stride] ?? 0, cells[first + i * stride + 1] ?? -1]
+        this.#addSpan(bytes, at, length)
+        if (length > 0) this.bytes += length
+      }
+      this.#addHeaders(hasHeaders ? batch.headers(i) : null)
+    }
+  }
+
+  #reserveNumbers(count: number): void {
+    if (count <= this.#offsets.length) return
+    this.#offsets = new BigInt64Array(count)
+    this.#timestamps = new BigInt64Array(count)
+  }
+
+  /** Big-endian, offset first. */
+  #addNumbers(offsets: Int32Array, timestamps: Int32Array, i: number): void {
+    if (this.#used + 16 > BLOCK_BYTES) this.#flush()
+    const [view, at] = [this.#view, this.#used]
+    view.setInt32(at, offsets[2 * i + 1] ?? 0)
+    view.setInt32(at + 4, offsets[2 * i] ?? 0)
+    view.setInt32(at + 8, timestamps[2 * i + 1] ?? 0)
+    view.setInt32(at + 12, timestamps[2 * i] ?? 0)
+    this.#used = at + 16
+  }
+
+  #addHeaders(headers: readonly Header[] | null): void {
+    this.#addLength(headers === null ? -1 : headers.length)
+    for (const header of headers ?? []) {
+      this.#addBytes(Buffer.from(header.key))
+      this.#addBytes(header.value)
+    }
+  }
+
+  #addBytes(bytes: Uint8Array | null): void {
+    if (bytes === null) this.#addLength(-1)
+    else this.#addSpan(bytes, 0, bytes.length)
+  }
+
+  #addSpan(bytes: Uint8Array, at: number, length: number): void {
+    this.#addLength(length)
+    if (length <= 0) return
+    if (length > COPIED_BYTES) {
+      this.#flush()
+      this.#sha256.update(bytes.subarray(at, at + length))
+      return
+    }
+    if (this.#used + length > BLOCK_BYTES) this.#flush()
+    const block = this.#block
+    if (length > SHORT_BYTES) block.set(bytes.subarray(at, at + length), this.#used)
+    else for (let k = 0; k < length; k++) block[this.#used + k] = bytes[at + k] ?? 0
+    this.#used += length
+  }
+
+  #addLength(length: number): void {
+    if (this.#used + 4 > BLOCK_BYTES) this.#flush()
+    this.#view.setInt32(this.#used, length)
+    this.#used += 4
+  }
+
+  #flush(): void {
+    this.#sha256.update(this.#block.subarray(0, this.#used))
+    this.#used = 0
+  }
+}
