@@ -5,7 +5,8 @@ import type { SchemaElement } from 'hyparquet'
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer'
 import type { Action } from './actions.ts'
 import type { TableState } from './log.ts'
-import { createdBy, zstd } from './parquet.ts'
+import { createdBy } from './parquet.ts'
+import { zstd } from './zstd.ts'
 
 // -- reading
 

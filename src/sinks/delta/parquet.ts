@@ -2,34 +2,65 @@
  * Writes one task's rows into one Parquet file, row group by row group: what is held is one row group, its encoded form and
  * what the object store holds back for a part.
  */
-import { constants, zstdCompressSync } from 'node:zlib'
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer'
 import { SluiceError } from '../../errors.ts'
 import type { Clock, CommitMessage, DataWriter, ObjectStore, ObjectWriter } from '../../ports.ts'
-import type { DataType, RowBatch, Schema } from '../../schema.ts'
-import { ColumnBuffer } from './column-buffer.ts'
+import type { RowBatch, Schema } from '../../schema.ts'
 import { encodeDataFiles } from './data-file.ts'
+import { columnOf } from './file-column.ts'
 import { parquetSchemaOf } from './schema.ts'
 import { FileStatistics } from './stats.ts'
+import { zstd } from './zstd.ts'
 
 /** A row group ends at whichever comes first. */
 const rowGroup = { rows: 100_000, bytes: 32 * 2 ** 20 }
 /** Rows between two looks at the limits. */
 const stride = 256
-
-export const zstd = (bytes: Uint8Array): Uint8Array =>
-  zstdCompressSync(bytes, { params: { [constants.ZSTD_c_compressionLevel]: 1 } })
+/** Bytes from which a piece is not copied into the collecting buffer. */
+const largePiece = 32 * 1024
+/** Bytes that go out in one write where pieces are smaller. */
+const joinedBytes = 2 ** 20
 
 /** Named in every file. The number is that of the files' layout; the form is one that readers can parse. */
 export const createdBy = 'sluice version 1'
 
-/** Collects what the encoder writes until it is taken; offsets in the file go on. */
+/** Collects what is written until it is taken; offsets in the file go on. Large pieces are kept as they are. */
 class PieceWriter extends ByteWriter {
-  take(): Uint8Array {
-    const piece = this.getBytes().slice()
-    this.index = 0
-    return piece
+  #pieces: Uint8Array[] = []
+
+  override appendBytes(bytes: Uint8Array): void {
+    if (bytes.length < largePiece) return super.appendBytes(bytes)
+    this.#cut()
+    this.#pieces.push(bytes)
+    this.offset += bytes.length
   }
+
+  take(): Uint8Array[] {
+    this.#cut()
+    const pieces = this.#pieces
+    this.#pieces = []
+    return joined(pieces)
+  }
+
+  #cut(): void {
+    if (this.index > 0) this.#pieces.push(this.getBytes().slice())
+    this.index = 0
+  }
+}
+
+/** Neighbours together as far as they are small: each piece is a write of its own. */
+function joined(pieces: readonly Uint8Array[]): Uint8Array[] {
+  const groups: Uint8Array[][] = []
+  let held = Infinity
+  for (const piece of pieces) {
+    held += piece.length
+    if (held > joinedBytes) {
+      groups.push([])
+      held = piece.length
+    }
+    groups.at(-1)?.push(piece)
+  }
+  return groups.map((group) => (group.length === 1 ? (group[0] ?? new Uint8Array()) : Buffer.concat(group)))
 }
 
 export interface ParquetTarget {
@@ -46,7 +77,6 @@ export function parquetWriter(
   { store, key, schema, clock, keepsEmpty = false }: ParquetTarget,
   signal: AbortSignal
 ): DataWriter {
-  const buffer = new ColumnBuffer(schema)
   const stats = new FileStatistics(schema)
   const pieces = new PieceWriter()
   const parquet = new ParquetWriter({
@@ -56,28 +86,43 @@ export function parquetWriter(
     compressors: { ZSTD: zstd },
     createdBy,
   })
-  const columns = Object.entries(schema).map(([name, f]) => ({ name, ...(holdsDouble(f.type) && plain) }))
+  const columns = Object.entries(schema).map(([name, f]) => columnOf(name, f, parquet))
   let output: ObjectWriter | null = null
   let rows = 0
+  let groupRows = 0
 
-  const endRowGroup = async () => {
-    const count = buffer.rows
-    if (count === 0) return
+  const send = async () => {
     output ??= await store.create(key, signal)
-    const data = buffer.take()
-    stats.add(count, data)
-    await parquet.write({
-      columnData: columns.map((column, i) => ({ ...column, data: data[i] ?? [] })),
-      rowGroupSize: count,
+    for (const piece of pieces.take()) await output.write(piece)
+  }
+  const endRowGroup = async () => {
+    if (groupRows === 0) return
+    const start = pieces.offset
+    const ended = columns.map((column) => column.end(pieces))
+    const chunks = ended.flatMap((one) => one.chunks)
+    parquet.row_groups.push({
+      columns: chunks,
+      total_byte_size: chunks.reduce((sum, { meta_data }) => sum + (meta_data?.total_uncompressed_size ?? 0n), 0n),
+      num_rows: BigInt(groupRows),
+      total_compressed_size: BigInt(pieces.offset - start),
     })
-    rows += count
-    await output.write(pieces.take())
+    parquet.num_rows += BigInt(groupRows)
+    stats.add(
+      groupRows,
+      ended.map((one) => one.summary)
+    )
+    rows += groupRows
+    groupRows = 0
+    await send()
   }
   const write = async (batch: RowBatch) => {
     if (signal.aborted) throw new SluiceError('ABORTED', { step: `Writing ${key}` })
     for (let from = 0; from < batch.length; from += stride) {
-      buffer.append(batch, from, Math.min(from + stride, batch.length))
-      if (buffer.rows >= rowGroup.rows || buffer.bytes >= rowGroup.bytes) await endRowGroup()
+      const until = Math.min(from + stride, batch.length)
+      for (const [i, column] of columns.entries()) column.append(batch, i, from, until)
+      groupRows += until - from
+      if (groupRows >= rowGroup.rows || columns.reduce((sum, column) => sum + column.bytes, 0) >= rowGroup.bytes)
+        await endRowGroup()
     }
   }
   const commit = async (): Promise<CommitMessage> => {
@@ -86,7 +131,7 @@ export function parquetWriter(
     if (output === null) return { objects: [], rows: 0, bytes: 0, detail: encodeDataFiles([]) }
     await parquet.finish()
     const size = pieces.offset
-    await output.write(pieces.take())
+    await send()
     await output.close()
     const file = { key, size, rows, modificationTime: clock.now(), stats: stats.toJson() }
     return { objects: [key], rows, bytes: size, detail: encodeDataFiles([file]) }
@@ -95,13 +140,4 @@ export function parquetWriter(
     await output?.abort().catch(() => {}) // what stays behind is named in no report, so no reader sees it (P3)
   }
   return { write, commit, abort }
-}
-
-/** The encoder's dictionaries take -0 and 0 for one value. */
-const plain = { encoding: 'PLAIN' } as const
-
-function holdsDouble(type: DataType): boolean {
-  if (type.kind === 'array') return holdsDouble(type.element.type)
-  if (type.kind === 'struct') return Object.values(type.fields).some((f) => holdsDouble(f.type))
-  return type.kind === 'double'
 }

@@ -8,13 +8,22 @@ import type { DataType, Schema } from '../../schema.ts'
 /** Strings longer than this many characters are cut, as Spark cuts them. */
 const stringPrefix = 32
 
-type Bound = string | number | bigint
+export type Bound = string | number | bigint
 type Side = 'min' | 'max'
 
 interface Rule {
   readonly compare: (a: Bound, b: Bound) => number
   /** The bound as JSON holds it; null where JSON or the calendar has no word for it. */
   readonly write: (bound: Bound, side: Side) => Bound | null
+}
+
+/** What is known of one column of a row group; bounds are null where there are none. */
+export interface ColumnSummary {
+  readonly nulls: number
+  readonly min: Bound | null
+  readonly max: Bound | null
+  /** NaN among the values; the bounds leave it out. */
+  readonly hasNaN: boolean
 }
 
 /** Grows with the row groups of one file. Columns are those of the schema, in its order. */
@@ -26,7 +35,8 @@ export class FileStatistics {
     this.#columns = Object.entries(schema).map(([name, f]) => new ColumnStatistics(name, f.type))
   }
 
-  add(rows: number, columns: readonly (readonly unknown[])[]): void {
+  /** Of each column of a row group its values, or what is known of them. */
+  add(rows: number, columns: readonly (readonly unknown[] | ColumnSummary)[]): void {
     this.#rows += rows
     for (const [i, column] of this.#columns.entries()) column.add(columns[i] ?? [])
   }
@@ -59,7 +69,19 @@ class ColumnStatistics {
     this.#isStruct = type.kind === 'struct'
   }
 
-  add(values: readonly unknown[]): void {
+  add(values: readonly unknown[] | ColumnSummary): void {
+    if ('nulls' in values) this.#addSummary(values)
+    else this.#addValues(values)
+  }
+
+  #addSummary({ nulls, min, max, hasNaN }: ColumnSummary): void {
+    this.#nulls += nulls
+    if (hasNaN) this.#hasNaN = true
+    if (this.#rule === null) return
+    for (const bound of [min, max]) if (bound !== null) this.#widen(bound, this.#rule)
+  }
+
+  #addValues(values: readonly unknown[]): void {
     for (const value of values) {
       if (value === null) this.#nulls++
       else if (this.#rule !== null) this.#widen(value as Bound, this.#rule) // the column buffer let only this type in
