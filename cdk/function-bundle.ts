@@ -1,11 +1,11 @@
 /**
  * How the functions become bundles: by esbuild on this machine, without Docker and without network. `#query` is the user's
- * module. Native codecs are copied beside the bundle as they were installed, so they must be installed for the architecture
- * that the functions will run on.
+ * module. A bundle is JavaScript alone; native codecs come beside it where they are asked for, as they were installed, so they
+ * must be installed for the architecture that the functions will run on.
  */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { Architecture } from 'aws-cdk-lib/aws-lambda'
 import { LogLevel, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs'
 import type { BundlingOptions } from 'aws-cdk-lib/aws-lambda-nodejs'
@@ -16,20 +16,28 @@ const require = createRequire(import.meta.url)
 const nodeArch = (architecture: Architecture): string =>
   architecture.name === Architecture.ARM_64.name ? 'arm64' : 'x64'
 
-/** Packages with the codecs of src/kafka/codecs.ts for a function's platform, each beside the package that loads it. */
-const codecPackages = (architecture: Architecture): readonly { readonly name: string; readonly of: string }[] => [
+/** A package, and the one that loads it. */
+interface CodecPackage {
+  readonly name: string
+  readonly of: string
+}
+
+/** Packages with the codecs of src/kafka/native-codecs.ts for a function's platform. */
+const codecPackages = (architecture: Architecture): readonly CodecPackage[] => [
   { name: `@node-rs/crc32-linux-${nodeArch(architecture)}-gnu`, of: '@node-rs/crc32' },
   { name: `@antoniomuso/lz4-napi-linux-${nodeArch(architecture)}-gnu`, of: 'lz4-napi' },
 ]
 
-function isInstalled({ name, of }: { name: string; of: string }): boolean {
+/** The folder in which it is installed; null where it is not. */
+function folderOf({ name, of }: CodecPackage): string | null {
   try {
-    createRequire(require.resolve(of)).resolve(name)
-    return true
+    return dirname(createRequire(require.resolve(of)).resolve(`${name}/package.json`))
   } catch {
-    return false
+    return null
   }
 }
+
+const isInstalled = (codec: CodecPackage): boolean => folderOf(codec) !== null
 
 /** The one whose codecs are installed; x86_64 where both or none are. */
 export function installedArchitecture(): Architecture {
@@ -47,12 +55,34 @@ export function assertCodecs(architecture: Architecture): void {
   if (missing.length === 0) return
   const { dependencies } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8')) as Manifest
   throw new Error(
-    `MicroBatchQuery: the functions run on Linux ${architecture.name}, whose native codecs are not installed here. Install them ` +
-      `beside this machine's own: npm install --no-save --force ${missing.map(({ name, of }) => `${name}@${dependencies[of]}`).join(' ')}`
+    `MicroBatchQuery: the functions run on Linux ${architecture.name}, whose native codecs are not installed here. Go without ` +
+      `'nativeCodecs', or install them beside this machine's own: npm install --no-save --force ${missing.map(({ name, of }) => `${name}@${dependencies[of]}`).join(' ')}`
   )
 }
 
-export const bundling = (queryFile: string, architecture: Architecture): BundlingOptions => ({
+/** Copies the native codecs and what loads them to where the bundle looks for packages: beside itself. */
+function copyCommands(architecture: Architecture, output: string): string[] {
+  const packages = codecPackages(architecture).flatMap((codec) => [
+    { name: codec.of, folder: dirname(require.resolve(codec.of)), files: 'package.json index.js' },
+    { name: codec.name, folder: folderOf(codec) ?? '', files: 'package.json *.node' },
+  ])
+  return packages.flatMap(({ name, folder, files }) => {
+    const target = join(output, 'node_modules', name)
+    return [`mkdir -p ${quoted(target)}`, `(cd ${quoted(folder)} && cp ${files} ${quoted(target)})`]
+  })
+}
+
+/** For a shell. */
+const quoted = (path: string): string => `'${path.replaceAll("'", String.raw`'\''`)}'`
+
+export interface BundleSettings {
+  /** Of the query's module. */
+  readonly queryFile: string
+  /** The architecture whose native codecs come with it; null: none do. */
+  readonly nativeCodecs: Architecture | null
+}
+
+export const bundling = ({ queryFile, nativeCodecs }: BundleSettings): BundlingOptions => ({
   format: OutputFormat.ESM,
   target: 'node24',
   minify: true,
@@ -60,8 +90,12 @@ export const bundling = (queryFile: string, architecture: Architecture): Bundlin
   mainFields: ['module', 'main'],
   bundleAwsSDK: true, // the runtime's own changes without notice
   esbuildArgs: { '--alias': [`#query=${queryFile}`] },
-  // The loaders of the native packages choose a file by these; fixed, they name only the one that is copied.
-  define: { 'process.platform': '"linux"', 'process.arch': `"${nodeArch(architecture)}"` },
-  loader: { '.node': 'copy' },
   banner: `import{createRequire as __cr}from'node:module';const require=__cr(import.meta.url);`,
+  ...(nativeCodecs && {
+    commandHooks: {
+      beforeBundling: () => [],
+      beforeInstall: () => [],
+      afterBundling: (_input, output) => copyCommands(nativeCodecs, output),
+    },
+  }),
 })

@@ -4,7 +4,7 @@ import type { ITableV2 } from 'aws-cdk-lib/aws-dynamodb'
 import type { ISecurityGroup, IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2'
 import { Policy, PolicyStatement } from 'aws-cdk-lib/aws-iam'
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam'
-import type { Architecture } from 'aws-cdk-lib/aws-lambda'
+import { Architecture } from 'aws-cdk-lib/aws-lambda'
 import type { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs'
 import type { IBucket } from 'aws-cdk-lib/aws-s3'
 import { Schedule, ScheduleExpression, ScheduleTargetInput } from 'aws-cdk-lib/aws-scheduler'
@@ -83,10 +83,17 @@ export interface MicroBatchQueryProps {
    */
   readonly removalPolicy?: RemovalPolicy
   /**
-   * What the functions run on. Its native codecs must be installed where the stack is synthesized.
-   * @default - the one whose codecs are installed, x86_64 where both are
+   * What the functions run on.
+   * @default - x86_64; with native codecs the one whose codecs are installed
    */
   readonly architecture?: Architecture
+  /**
+   * Whether the worker brings native modules for the checksum and LZ4, 1.4 MB that make large compressed records cheaper to
+   * read. They must be installed for the functions' architecture where the stack is synthesized. Without them the same is
+   * done in JavaScript.
+   * @default false
+   */
+  readonly nativeCodecs?: boolean
 }
 
 /**
@@ -111,8 +118,9 @@ export class MicroBatchQuery extends Construct {
     const { environment = {}, timeout = Duration.minutes(15), removalPolicy = RemovalPolicy.RETAIN } = props
     checkProps(props, timeout)
     const module = loadQueryModule(props.entry, environment)
-    const architecture = props.architecture ?? installedArchitecture()
-    if (Stack.of(this).bundlingRequired) assertCodecs(architecture)
+    const { nativeCodecs = false } = props
+    const architecture = props.architecture ?? (nativeCodecs ? installedArchitecture() : Architecture.X86_64)
+    if (nativeCodecs && Stack.of(this).bundlingRequired) assertCodecs(architecture)
 
     this.#module = module
     this.stateTable = props.stateTable ?? createTable(this, removalPolicy)
@@ -125,6 +133,7 @@ export class MicroBatchQuery extends Construct {
       environment,
       timeout,
       architecture,
+      nativeCodecs,
       workerMemory: props.memorySize ?? 1769,
       network: networkOf(props),
     })

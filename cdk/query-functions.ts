@@ -29,6 +29,7 @@ export interface FunctionSettings {
   readonly environment: Readonly<Record<string, string>>
   readonly timeout: Duration
   readonly architecture: Architecture
+  readonly nativeCodecs: boolean
   /** MB. */
   readonly workerMemory: number
   /** For the functions that read Kafka. */
@@ -51,7 +52,7 @@ export const createFunctions = (scope: Construct, settings: FunctionSettings): Q
 function createFunction(
   scope: Construct,
   name: FunctionName,
-  { module, table, bucket, environment, timeout, architecture }: FunctionSettings,
+  { module, table, bucket, environment, timeout, architecture, nativeCodecs }: FunctionSettings,
   machine: { readonly memorySize: number } & FunctionSettings['network']
 ): NodejsFunction {
   const place = new Construct(scope, name.charAt(0).toUpperCase() + name.slice(1))
@@ -75,7 +76,11 @@ function createFunction(
     ...machine,
     role,
     logGroup,
-    bundling: bundling(module.file, architecture),
+    // Only workers read records.
+    bundling: bundling({
+      queryFile: module.file,
+      nativeCodecs: nativeCodecs && name === 'worker' ? architecture : null,
+    }),
     environment: {
       ...environment,
       SLUICE_TABLE: table.tableName,

@@ -1,9 +1,8 @@
 /** Checksum and compression of record batches: Kafka's codec ids 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. */
 import { constants, gunzipSync, zstdDecompressSync } from 'node:zlib'
-import { crc32c as nativeCrc32c } from '@node-rs/crc32'
-import { decompressFrameSync } from 'lz4-napi'
 import { reasonOf } from '../errors.ts'
 import { measureLz4Frame } from './lz4-frame.ts'
+import { loadCodecs, type Codecs } from './native-codecs.ts'
 import { DamagedBytes, UnsupportedBytes } from './refusal.ts'
 import { decompressSnappy } from './snappy.ts'
 
@@ -13,14 +12,21 @@ import { decompressSnappy } from './snappy.ts'
  */
 export const MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 
+const codecs: Codecs = loadCodecs()
+
 /** CRC-32C (Castagnoli), unsigned. */
-export const crc32c = (bytes: Uint8Array): number => nativeCrc32c(bytes)
+export const crc32c = codecs.crc32c
 
 /**
  * Decompresses the records of one batch; codec 0 answers the bytes themselves.
  * @throws DamagedBytes, or UnsupportedBytes for an unknown codec and for more than `limit` bytes.
  */
-export function decompress(codec: number, bytes: Buffer, limit: number = MAX_DECOMPRESSED_BYTES): Buffer {
+export function decompress(
+  codec: number,
+  bytes: Buffer,
+  limit: number = MAX_DECOMPRESSED_BYTES,
+  { lz4 }: Pick<Codecs, 'lz4'> = codecs
+): Buffer {
   switch (codec) {
     case 0:
       return bytes
@@ -29,7 +35,7 @@ export function decompress(codec: number, bytes: Buffer, limit: number = MAX_DEC
     case 2:
       return decompressSnappy(bytes, limit)
     case 3:
-      return decompressLz4(bytes, limit)
+      return decompressLz4(bytes, limit, lz4)
     case 4:
       return decompressZstd(bytes, limit)
     default:
@@ -37,10 +43,10 @@ export function decompress(codec: number, bytes: Buffer, limit: number = MAX_DEC
   }
 }
 
-function decompressLz4(bytes: Buffer, limit: number): Buffer {
+function decompressLz4(bytes: Buffer, limit: number, lz4: Codecs['lz4']): Buffer {
   const frame = measureLz4Frame(bytes)
   if (frame.bound > limit) throw tooLarge(limit)
-  return inflated('lz4', limit, () => decompressFrameSync(bytes.subarray(0, frame.size)))
+  return inflated('lz4', limit, () => lz4(bytes.subarray(0, frame.size), frame))
 }
 
 /** Node stops after the first frame, while the format lets frames follow one another. */
