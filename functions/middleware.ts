@@ -10,6 +10,7 @@ import type { StreamingQueryProgress } from '../src/progress.ts'
 import type { Query } from '../src/query.ts'
 import type { OpenFunction } from '../src/runtime.ts'
 import type { StepContext } from '../src/steps.ts'
+import { WarmParts } from './warm-parts.ts'
 
 export const logger = new Logger({ serviceName: 'sluice' })
 export const metrics = new Metrics({ namespace: 'sluice', serviceName: 'sluice' })
@@ -33,22 +34,20 @@ export const functionOf = <R>(
   query: Query,
   open: OpenFunction,
   step: Step<R>
-) =>
-  middyfy<unknown, R>()
+) => {
+  const warm = new WarmParts(() => open(query))
+  return middyfy<unknown, R>()
     .use(injectLambdaContext(logger, { logEvent: false }))
     .use({ after: publishMetrics, onError: publishMetrics })
     .handler(async (event, context) => {
       logger.appendKeys({ query: query.name, step: name })
       try {
-        return await withinTime(name, context, async (signal) => {
-          const runtime = await open(query, signal)
-          try {
-            const deadlineMs = runtime.context.clock.now() + timeLeft(context)
-            return await step({ batch: runtime.context, trigger: query.trigger, deadlineMs }, event, signal)
-          } finally {
-            await runtime.close()
-          }
-        })
+        return await withinTime(name, context, (signal) =>
+          warm.use(signal, (batch) => {
+            const deadlineMs = batch.clock.now() + timeLeft(context)
+            return step({ batch, trigger: query.trigger, deadlineMs }, event, signal)
+          })
+        )
       } catch (error) {
         const failure = error instanceof Error ? error : new Error(String(error))
         logger.error('step failed', failure)
@@ -58,6 +57,7 @@ export const functionOf = <R>(
         throw failure
       }
     })
+}
 
 const timeLeft = (context: Context): number => Math.max(0, context.getRemainingTimeInMillis() - UNWIND_MS)
 

@@ -63,7 +63,11 @@ export async function openRuntime(
 ): Promise<Runtime> {
   const { client, table } = environment
   const generation = await currentGeneration({ client, table, query: query.name }, signal)
-  return runtimeOf(query, { options, readers: bothReaders(options) }, environment, generation)
+  const readers = bothReaders(options)
+  return {
+    context: contextOf(query, { options, readers }, environment, generation),
+    close: async () => closeReaders(readers).finally(() => client.destroy()),
+  }
 }
 
 interface Readers {
@@ -76,17 +80,21 @@ const bothReaders = (options: SourceOptions): Readers => ({
   ranges: createRangeReader(options),
 })
 
-function runtimeOf(
+const closeReaders = async ({ offsets, ranges }: Readers): Promise<void> => {
+  await Promise.allSettled([offsets.close(), ranges.close()])
+}
+
+function contextOf(
   query: Query,
   { options, readers }: { options: SourceOptions; readers: Readers },
   environment: Environment,
   generation: number
-): Runtime {
+): BatchContext {
   const { client, table } = environment
   const scope = { client, table, query: query.name, generation, clock: systemClock }
   const schema = query.mapping?.schema ?? bronzeSchemaFor(options.includeHeaders)
   const { offsets, ranges } = readers
-  const context: BatchContext = {
+  return {
     queryName: query.name,
     options,
     toRows:
@@ -108,13 +116,6 @@ function runtimeOf(
     workerTimeoutMs: environment.workerTimeoutMs,
     newId: randomUUID,
   }
-  return {
-    context,
-    async close() {
-      await Promise.allSettled([offsets.close(), ranges.close()])
-      client.destroy()
-    },
-  }
 }
 
 const variable = (name: string): string => {
@@ -129,25 +130,30 @@ function millisecondsIn(name: string): number {
   return ms
 }
 
-/** How one of the three functions opens its query. */
-export type OpenFunction = (query: Query, signal: AbortSignal) => Promise<Runtime>
+/**
+ * What a function keeps from one invocation to the next: clients, connections, who leads which partition. Nothing that a batch
+ * depends on: all that is asked for each time.
+ */
+export interface FunctionParts {
+  /** Of one invocation, in the generation that is current. @throws QUERY_NOT_IN_LOG */
+  context(signal: AbortSignal): Promise<BatchContext>
+  /** Ends every connection; afterwards the process can end by itself. */
+  close(): Promise<void>
+}
+
+/** How one of the three functions opens its query. Nothing is asked before the first context. @throws FUNCTION_MISCONFIGURED */
+export type OpenFunction = (query: Query) => FunctionParts
 
 // One for each function, so that its bundle holds no more than it needs. Only the planner begins a query.
 
-export const openPlanner: OpenFunction = async (query, signal) =>
-  openFunction(
-    query,
-    currentGeneration,
-    (options) => ({ offsets: createOffsetReader(options), ranges: noRanges }),
-    signal
-  )
+export const openPlanner: OpenFunction = (query) =>
+  openFunction(query, currentGeneration, (options) => ({ offsets: createOffsetReader(options), ranges: noRanges }))
 
-export const openWorker: OpenFunction = async (query, signal) =>
-  openFunction(query, readGeneration, bothReaders, signal)
+export const openWorker: OpenFunction = (query) => openFunction(query, readGeneration, bothReaders)
 
 /** Without Kafka (decision 12). */
-export const openCommitter: OpenFunction = async (query, signal) =>
-  openFunction(query, readGeneration, () => ({ offsets: noOffsets, ranges: noRanges }), signal)
+export const openCommitter: OpenFunction = (query) =>
+  openFunction(query, readGeneration, () => ({ offsets: noOffsets, ranges: noRanges }))
 
 const unused = (): never => {
   throw new TypeError('this function does not read Kafka')
@@ -166,14 +172,12 @@ const noOffsets: OffsetReader = {
 /**
  * Opens a query in a function, as the construct's environment says: SLUICE_TABLE, SLUICE_BUCKET (the warehouse root),
  * SLUICE_LEASE_MS, SLUICE_TIMEOUT_MS where a worker's time is limited. Region, credentials and endpoint are the platform's.
- * @throws FUNCTION_MISCONFIGURED, QUERY_NOT_IN_LOG
  */
-async function openFunction(
+function openFunction(
   query: Query,
   generationOf: typeof readGeneration,
-  readersFor: (options: SourceOptions) => Readers,
-  signal: AbortSignal
-): Promise<Runtime> {
+  readersFor: (options: SourceOptions) => Readers
+): FunctionParts {
   const [table, bucket] = [variable('SLUICE_TABLE'), variable('SLUICE_BUCKET')]
   const leaseMs = millisecondsIn('SLUICE_LEASE_MS')
   const workerTimeoutMs =
@@ -189,15 +193,18 @@ async function openFunction(
     workerTimeoutMs,
     objectStore: (path) => s3ObjectStore({ client: s3, ...bucketLocation(path, bucket) }),
   }
-  try {
-    const generation = await generationOf({ client, table, query: query.name }, signal)
-    if (generation === null) throw new SluiceError('QUERY_NOT_IN_LOG', { query: query.name, table })
-    const runtime = runtimeOf(query, { options, readers: readersFor(options) }, environment, generation)
-    return { context: runtime.context, close: async () => runtime.close().finally(() => s3.destroy()) }
-  } catch (error) {
-    client.destroy()
-    s3.destroy()
-    throw error
+  const readers = readersFor(options)
+  return {
+    async context(signal) {
+      const generation = await generationOf({ client, table, query: query.name }, signal)
+      if (generation === null) throw new SluiceError('QUERY_NOT_IN_LOG', { query: query.name, table })
+      return contextOf(query, { options, readers }, environment, generation)
+    },
+    async close() {
+      await closeReaders(readers)
+      client.destroy()
+      s3.destroy()
+    },
   }
 }
 

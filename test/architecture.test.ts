@@ -80,6 +80,7 @@ const layers: Readonly<Record<string, Layer>> = {
       /^@middy\//,
       /^@aws-lambda-powertools\//,
       'aws-lambda',
+      'node:crypto',
     ],
   },
   // The state machine's retries are the catalogue's retryable conditions; the construct reads the query's name and options.

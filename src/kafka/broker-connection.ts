@@ -4,7 +4,12 @@ import { connect as connectTls } from 'node:tls'
 import { reasonOf, SluiceError } from '../errors.ts'
 import { throwIfAborted } from './abort.ts'
 import { addressText, type BrokerAddress, type ConnectionSettings } from './connection-settings.ts'
-import { createKafkajsConnection, type KafkajsConnection, type KafkajsLogger } from './kafkajs-shape.ts'
+import {
+  createKafkajsConnection,
+  lateAnswerCheck,
+  type KafkajsConnection,
+  type KafkajsLogger,
+} from './kafkajs-shape.ts'
 import { WireReader } from './wire.ts'
 
 export interface BrokerRequest {
@@ -103,6 +108,17 @@ export class BrokerConnection {
       await this.destroy()
       throw e
     }
+  }
+
+  /** Until it is woken it keeps no timer and does not keep the process. */
+  rest(): void {
+    lateAnswerCheck(this.#connection).stop()
+    this.#socket?.unref()
+  }
+
+  wake(): void {
+    this.#socket?.ref()
+    lateAnswerCheck(this.#connection).start()
   }
 
   /** Ends the connection at once; settles when the socket is gone. */

@@ -3,9 +3,24 @@ import { SluiceError } from '../errors.ts'
 import { BrokerConnection, type BrokerRequest, type BrokerResponse } from './broker-connection.ts'
 import { addressText, type BrokerAddress, type ConnectionSettings } from './connection-settings.ts'
 
+/** More than that many to one broker are ended when they become idle. */
+export const MAX_IDLE_CONNECTIONS = 16
+/** Below what ends a connection unnoticed on the way: AWS's address translation forgets it after 350 s. */
+export const MAX_IDLE_MS = 300_000
+
+interface Idle {
+  readonly connection: BrokerConnection
+  /** By the clock on the wall: that of the process stands still while it is frozen. */
+  readonly sinceMs: number
+}
+
+/**
+ * What is idle has no timer and does not keep the process, so it may live from one invocation of a function to the next. How long
+ * it has been idle is looked at when one is needed: a frozen process runs no timers.
+ */
 export class ConnectionPool {
   readonly #settings: ConnectionSettings
-  readonly #idle = new Map<string, BrokerConnection[]>()
+  readonly #idle = new Map<string, Idle[]>()
   readonly #busy = new Set<BrokerConnection>()
   readonly #opening = new Set<Promise<BrokerConnection>>()
   #closed = new AbortController()
@@ -15,7 +30,7 @@ export class ConnectionPool {
   }
 
   hasIdle(address: BrokerAddress): boolean {
-    return this.#idle.get(addressText(address))?.some((one) => one.isUsable) ?? false
+    return this.#idle.get(addressText(address))?.some(isGood) ?? false
   }
 
   /**
@@ -31,6 +46,7 @@ export class ConnectionPool {
         return await this.#use(idle, request, either)
       } catch (e) {
         if (!(e instanceof SluiceError && e.name === 'KAFKA_UNREACHABLE')) throw e
+        await this.drop(address) // those that lay idle beside it are no better
       }
     }
     return this.#use(await this.#open(address, either), request, either)
@@ -40,12 +56,12 @@ export class ConnectionPool {
   async drop(address: BrokerAddress): Promise<void> {
     const idle = this.#idle.get(addressText(address)) ?? []
     this.#idle.delete(addressText(address))
-    await Promise.all(idle.map((one) => one.destroy()))
+    await Promise.all(idle.map(({ connection }) => connection.destroy()))
   }
 
   /** Ends every connection, used ones too; the pool may be used again. */
   async close(): Promise<void> {
-    const all = [...this.#busy, ...[...this.#idle.values()].flat()]
+    const all = [...this.#busy, ...[...this.#idle.values()].flat().map(({ connection }) => connection)]
     this.#idle.clear()
     this.#closed.abort()
     this.#closed = new AbortController()
@@ -73,16 +89,31 @@ export class ConnectionPool {
     }
   }
 
+  /** The one that was used last. */
   #takeIdle(address: BrokerAddress): BrokerConnection | null {
-    const idle = this.#idle.get(addressText(address)) ?? []
-    for (let one = idle.pop(); one !== undefined; one = idle.pop()) if (one.isUsable) return one
-    return null
+    this.#dropAged()
+    const found = this.#idle.get(addressText(address))?.pop()?.connection
+    found?.wake()
+    return found ?? null
+  }
+
+  /** Of every broker, so that those of one that is no longer asked go too. */
+  #dropAged(): void {
+    for (const [key, idle] of this.#idle) {
+      const good = idle.filter(isGood)
+      for (const one of idle) if (!good.includes(one)) void one.connection.destroy()
+      if (good.length > 0) this.#idle.set(key, good)
+      else this.#idle.delete(key)
+    }
   }
 
   #putIdle(connection: BrokerConnection): void {
     const key = addressText(connection.address)
-    const idle = this.#idle.get(key)
-    if (idle === undefined) this.#idle.set(key, [connection])
-    else idle.push(connection)
+    const idle = this.#idle.get(key) ?? []
+    if (idle.length >= MAX_IDLE_CONNECTIONS) return void connection.destroy()
+    connection.rest()
+    this.#idle.set(key, [...idle, { connection, sinceMs: Date.now() }])
   }
 }
+
+const isGood = ({ connection, sinceMs }: Idle): boolean => connection.isUsable && Date.now() - sinceMs < MAX_IDLE_MS

@@ -55,23 +55,39 @@ export interface KafkajsConnectionOptions {
   readonly socketFactory: (target: { readonly onConnect: () => void }) => Socket
 }
 
+/** kafkajs looks ten times a second whether an answer is late, as long as a connection is open. */
+export interface LateAnswerCheck {
+  start(): void
+  stop(): void
+}
+
 type Method = (this: object, ...args: readonly unknown[]) => unknown
 interface Class {
   new (options: object): object
   readonly prototype: Readonly<Record<string, unknown>>
 }
 
+const usedOfQueue = ['scheduleCheckPendingRequests', 'scheduleRequestTimeoutCheck', 'destroy']
 const usedOfConnection = ['connect', 'authenticate', 'send', 'setVersions', 'setSupportAuthenticationProtocol']
 
 /** @throws KAFKAJS_SHAPE_CHANGED where the installed kafkajs is not the one this module was written against. */
 export function createKafkajsConnection(options: KafkajsConnectionOptions): KafkajsConnection {
   const ConnectionClass = classWith(Connection, 'network/connection', usedOfConnection)
-  quietIdleTimer(classWith(RequestQueue, 'network/requestQueue', ['scheduleCheckPendingRequests']))
+  quietIdleTimer(classWith(RequestQueue, 'network/requestQueue', usedOfQueue))
   const connection: object = new ConnectionClass({ ...options, enforceRequestTimeout: true })
-  const queue: unknown = Reflect.get(connection, 'requestQueue')
+  const queue = queueOf(connection)
   if (typeof queue !== 'object' || queue === null || !Array.isArray(Reflect.get(queue, 'pending')))
     throw new SluiceError('KAFKAJS_SHAPE_CHANGED', { what: 'network/connection: requestQueue.pending' })
   return connection as KafkajsConnection // the methods were looked up one by one above
+}
+
+const queueOf = (connection: object): unknown => Reflect.get(connection, 'requestQueue')
+
+/** Of an open connection; stopped while nothing is asked. What it stops with it, the wait for a throttle to end, has nothing to send then. */
+export function lateAnswerCheck(connection: KafkajsConnection): LateAnswerCheck {
+  // Looked at when the connection was made.
+  const queue = queueOf(connection) as { scheduleRequestTimeoutCheck(): void; destroy(): void }
+  return { start: () => queue.scheduleRequestTimeoutCheck(), stop: () => queue.destroy() }
 }
 
 function classWith(found: unknown, module: string, methods: readonly string[]): Class {

@@ -37,7 +37,7 @@ type Step<R> = (context: StepContext, event: unknown, signal: AbortSignal) => Pr
 
 /** A function over a world; `closed` tells when it dropped its connections. */
 function functionOn<R>(w: World, step: Step<R>, closed: () => void = () => {}) {
-  const open = async () => ({ context: w.process(), close: async () => closed() })
+  const open = () => ({ context: async () => w.process(), close: async () => closed() })
   return functionOf('worker', flights, open, step)
 }
 
@@ -60,12 +60,12 @@ describe('the functions', () => {
     expectTypeOf<Awaited<ReturnType<typeof committer>>>().toEqualTypeOf<CommitStepOutcome>()
   })
 
-  it('run their step and close', async () => {
+  it('run their step, and keep what they opened', async () => {
     const w = world({ t: [4] })
     const closed = vi.fn<() => void>()
     const event = { execution: 'run', input: {}, entries: 0, waits: 0 }
     expect(await functionOn(w, planStep, closed)(event, lambdaContext())).toMatchObject({ kind: 'work', tasks: [0] })
-    expect(closed).toHaveBeenCalledTimes(1)
+    expect(closed).not.toHaveBeenCalled()
   })
 })
 

@@ -24,6 +24,8 @@ export interface TcpProxy extends AsyncDisposable {
   readonly bootstrap: string
   /** Decides about every answer from now on; without a rule all pass. Requests always reach the broker. */
   setRule(rule: Rule | undefined): void
+  /** Connections of clients: those that are open, and all that there have been. */
+  connections(): { readonly open: number; readonly all: number }
   /** Cuts every open connection. */
   cutAll(): void
   close(): Promise<void>
@@ -67,6 +69,7 @@ export async function startTcpProxy(listener: ProxiedListener): Promise<TcpProxy
   return {
     bootstrap: `127.0.0.1:${listener.proxyPort}`,
     setRule: (next) => void (rule = next),
+    connections: () => ({ open: open.size / 2, all: connections }),
     cutAll,
     close,
     [Symbol.asyncDispose]: close,
