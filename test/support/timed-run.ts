@@ -66,12 +66,15 @@ export const commit = (context: BatchContext, run: Run, planned: Planned): Promi
     signal
   )
 
+/** No run of a test takes more; without a limit one that goes in circles would never yield. */
+export const MAX_PASSES = 200
+
 /**
  * An AvailableNow run whose workers stop after a batch of records each, one worker at a time; it ends when nothing is new.
  * A worker that fails is called again at once, as the state machine does, `repeats` times.
  */
 export async function runTimed(context: BatchContext, run: Run, repeats = 0): Promise<void> {
-  for (;;) {
+  for (let pass = 0; pass < MAX_PASSES; pass++) {
     const planned = await planBatch(context, run, signal)
     if (planned.kind === 'busy') throw new Error('the run is busy')
     if (planned.kind === 'noNewData' || planned.kind === 'delayed') return context.lease.release(planned.token, signal)
@@ -79,6 +82,7 @@ export async function runTimed(context: BatchContext, run: Run, repeats = 0): Pr
     const outcome = await commit(context, run, planned)
     if (outcome.kind === 'superseded') throw new Error('the run is superseded')
   }
+  throw new Error('the run does not come to its end')
 }
 
 async function repeated<T>(repeats: number, call: () => Promise<T>): Promise<T> {
