@@ -4,8 +4,10 @@ import { describe, expect, it } from 'vitest'
 import type { TaskOutcome } from '../src/batch.ts'
 import type { BatchContext } from '../src/context.ts'
 import { SluiceError, isSluiceError } from '../src/errors.ts'
-import { receiptsIn, decodeTaskEntry, isSplit } from '../src/split-entry.ts'
+import { logKeys } from '../src/log.ts'
+import { decodeTaskEntry, encodeTaskEntry, isSplit, receiptsIn } from '../src/split-entry.ts'
 import type { TaskEntry } from '../src/split-entry.ts'
+import { partNumber } from '../src/task-tree.ts'
 import { workStep } from '../src/steps.ts'
 import { Trigger } from '../src/trigger.ts'
 import { append, createTopic, recordsIn } from './support/fake-kafka.ts'
@@ -414,6 +416,28 @@ describe('what a split leaves', () => {
     expect([idsOf(w, 'attempts/0'), idsOf(w, 'reports/0')]).toEqual([[], []])
     expect(idsOf(w, 'attempts/2').length).toBeGreaterThan(0)
     expect(rowsOf(w.table)).toEqual(recordsIn(w.kafka))
+  })
+
+  it('P14: a part whose own parts would have no numbers is not split: it is read whole, or fails by name', async () => {
+    const w = world({ t: [10] })
+    const run = newRun()
+    const planned = await plan(w.process(), run)
+    await workInTime(w.process(), run, planned, 0, 1)
+    const [[, { entry }] = ['', { entry: '' }]] = [...entriesOf(w, 'reports/0')]
+    const split = decodeTaskEntry({ log: 'reports', id: 0 }, entry)
+    const parent = Math.floor(Number.MAX_SAFE_INTEGER / 9)
+    const parts = [[{ topic: 't', partition: 0, from: 0n, until: 10n }]]
+    const far = encodeTaskEntry({ ...split, task: parent, kind: 'split', done: null, parts })
+    const { log, id } = logKeys.report(0, 0, parent)
+    w.log.get(`query@1/${log}`)?.set(id, { entry: far, createdAt: 0 })
+    const task = partNumber(1, parent, 0)
+    await die(workInTime(dying(w, 'before sink.stage'), run, planned, task))
+    await die(workInTime(dying(w, 'before sink.stage'), run, planned, task))
+    await expect(workInTime(w.process(), run, planned, task)).rejects.toMatchObject({
+      name: 'OFFSET_STOPS_WORKER',
+      parameters: { offsets: 't-0 [0, 10)' },
+    })
+    expect(await workInTime(w.process(), run, planned, task, 1)).toMatchObject({ kind: 'reported', records: 10 })
   })
 
   it('P14: a split of another plan has no parts', async () => {
