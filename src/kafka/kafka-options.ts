@@ -60,7 +60,11 @@ export const kafkaOptionRows: readonly KafkaOptionRow[] = [
   row('no effect', 'fetch.min.bytes', 'a range never waits for data beyond its end'),
   row('no effect', 'client.rack', 'a range is read from its leader'),
   row('no effect', 'client.dns.lookup bootstrap.resolve.timeout.ms', 'names are resolved by Node.js'),
-  row('no effect', 'connections.max.idle.ms', 'connections live as long as the run, or the warm function, that needs them; idle ones five minutes'),
+  row(
+    'no effect',
+    'connections.max.idle.ms',
+    'connections live as long as the run, or the warm function, that needs them; idle ones five minutes'
+  ),
   row(
     'no effect',
     'default.api.timeout.ms',
