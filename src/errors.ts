@@ -144,6 +144,16 @@ export const errorConditions = {
       `The mapping failed on ${p.topic}-${p.partition} at offset ${p.offset}: ${p.reason}. ` +
       'Correct the mapping, or return null for records to drop; the batch is replayed.'
   ),
+  // -- formats, in Spark's words
+  MALFORMED_RECORD_IN_PARSING: fatal(
+    (p: { subclass: string; reason: string }) =>
+      `Malformed records are detected in record parsing (${p.subclass}): ${p.reason}. ` +
+      'To process malformed records as null results, set the mode to PERMISSIVE'
+  ),
+  PARSE_MODE_UNSUPPORTED: fatal(
+    (p: { function: string; mode: string }) =>
+      `The function ${p.function} doesn't support the ${p.mode} mode. Acceptable modes are PERMISSIVE and FAILFAST; to drop a record let the mapping return null.`
+  ),
   TOPIC_RECREATED: transient(
     (p: { topic: string }) =>
       `Topic ${p.topic} was deleted and created again while it was read. Nothing of this attempt counts; the next one reports the loss.`

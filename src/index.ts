@@ -2,6 +2,8 @@
 export type { BatchKafkaOptions } from './batch-options.ts'
 export { SluiceError, errorConditions } from './errors.ts'
 export type { ErrorCondition } from './errors.ts'
+export { fromJson } from './formats/json.ts'
+export type { JsonOptions } from './formats/json.ts'
 export type { KafkaRecord, Mapper } from './mapping.ts'
 export type { KafkaOptions } from './options.ts'
 export type { BatchId, CommitMessage, DataWriter, Header, Sink, SinkContext, SinkDefinition, TaskId } from './ports.ts'

@@ -156,8 +156,9 @@ function mapOne(map: Mapper<Schema>, record: KafkaRecord): unknown {
   try {
     return map(record)
   } catch (error) {
-    // The record's own timestamp may be what cannot be read: that has an error of its own.
-    throw isSluiceError(error) ? error : mappingFailed(record, reasonOf(error), error)
+    // The record's own timestamp may be what cannot be read: that has an error of its own. A format's does not name the record.
+    const namesRecord = isSluiceError(error) && error.name !== 'MALFORMED_RECORD_IN_PARSING'
+    throw namesRecord ? error : mappingFailed(record, reasonOf(error), error)
   }
 }
 

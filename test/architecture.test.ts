@@ -54,6 +54,7 @@ const layers: Readonly<Record<string, Layer>> = {
     files: filesIn('src/sinks/delta'),
     allowed: [...core, /^src\/sinks\/delta\//, /^node:/, 'hyparquet', 'hyparquet-writer'],
   },
+  formats: { files: filesIn('src/formats'), allowed: [...core, /^src\/formats\//] },
   aws: { files: filesIn('src/aws'), allowed: [...core, /^src\/aws\//, /^node:/, /^@aws-sdk\//] },
   // The runner is the loop over the steps.
   local: { files: filesIn('src/local'), allowed: [...core, ...protocol, /^src\/local\//, /^node:/, 'dynalite'] },

@@ -3,6 +3,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isSluiceError } from '../src/errors.ts'
 import type { SluiceError } from '../src/errors.ts'
+import { fromJson } from '../src/formats/json.ts'
 import { bronzeRows, bronzeSchemaFor, mappedRows, mappingDigest } from '../src/mapping.ts'
 import type { KafkaRecord, Mapper } from '../src/mapping.ts'
 import type { Header, RecordBatch } from '../src/ports.ts'
@@ -207,6 +208,18 @@ describe('mapped rows', () => {
     })
     expect(error.message).toMatch(/on orders-3 at offset 11: .*return null for records to drop/)
     expect(error.message).toContain(reason)
+  })
+
+  it('of a mapping that meets a broken record in mode FAILFAST name the record', () => {
+    const parse = fromJson({ id: t.string }, { mode: 'FAILFAST' })
+    const error = refusal(() =>
+      run(() => {
+        parse(bytes('{"id":'))
+        return null
+      })
+    )
+    expect(error).toMatchObject({ name: 'MAPPING_FAILED', parameters: { topic: 'orders', partition: 3 } })
+    expect(isSluiceError(error.cause, 'MALFORMED_RECORD_IN_PARSING')).toBe(true)
   })
 
   it('of a mapping that fails keep its own error as the cause', () => {
