@@ -38,7 +38,7 @@ const query = defineQuery({ name: 'query', source: kafka(options), sink: deltaTa
 const points = await effectsOf(query, join(root, 'undisturbed'))
 const effects: readonly [string, RegExp][] = [
   ['1 offsets/1', /log\.add offsets\/1$/],
-  ['2 staged object', /object\.close .*1-.*\.parquet$/],
+  ['2 staged object', /object\.close part-0000000001-00000-.*\.parquet$/],
   ['3 reports/1', /log\.add reports\/1\/000000\/000001$/],
   ['4 table version', /object\.put _delta_log\/00000000000000000001\.json$/],
   ['5 commits/1', /log\.add commits\/1$/],

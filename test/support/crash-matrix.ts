@@ -36,7 +36,12 @@ export const tableIn = (directory: string): string => join(directory, 'warehouse
 /** Every durable effect of an undisturbed run, in order; names that differ from run to run are cut. */
 export async function effectsOf(query: Query, directory: string, run: WholeRun = runAll): Promise<string[]> {
   const points: string[] = []
-  await inRuntime(query, directory, (point) => void points.push(point.replaceAll(/[0-9a-f-]{36}/g, 'uuid')), run)
+  await inRuntime(
+    query,
+    directory,
+    (point) => void points.push(point.replaceAll(/[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/g, 'uuid')),
+    run
+  )
   return points
 }
 
