@@ -1,6 +1,6 @@
 /** A value of a token stream as compact JSON, as Spark fills a string column with it. */
 import { doubleText } from './java-text.ts'
-import { Malformed } from './json-tokens.ts'
+import { Malformed } from './json-malformed.ts'
 import type { JsonTokens } from './json-tokens.ts'
 
 /**

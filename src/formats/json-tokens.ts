@@ -4,69 +4,14 @@
  * are only looked into when they are asked for or passed by; numbers and literals at once.
  */
 
-export type Token =
-  | 'START_OBJECT'
-  | 'END_OBJECT'
-  | 'START_ARRAY'
-  | 'END_ARRAY'
-  | 'FIELD_NAME'
-  | 'VALUE_STRING'
-  | 'VALUE_NUMBER_INT'
-  | 'VALUE_NUMBER_FLOAT'
-  | 'VALUE_TRUE'
-  | 'VALUE_FALSE'
-  | 'VALUE_NULL'
+import { Malformed } from './json-malformed.ts'
+import { JsonScanner, QUOTE } from './json-scanner.ts'
+import type { Leniency, Token } from './json-scanner.ts'
 
-/** What is taken beyond the standard. */
-export interface Leniency {
-  readonly comments: boolean
-  readonly unquotedFieldNames: boolean
-  readonly singleQuotes: boolean
-  readonly leadingZeros: boolean
-  readonly nonNumericNumbers: boolean
-  readonly anyBackslash: boolean
-  readonly controlCharacters: boolean
-}
-
-/** Spark's suffixes of MALFORMED_RECORD_IN_PARSING. */
-export type MalformedClass =
-  | 'WITHOUT_SUGGESTION'
-  | 'CANNOT_PARSE_JSON_ARRAYS_AS_STRUCTS'
-  | 'CANNOT_PARSE_STRING_AS_DATATYPE'
-
-/** A text or a value that cannot be read. The message never holds the value, which may be a secret. */
-export class Malformed extends Error {
-  readonly subclass: MalformedClass
-
-  constructor(message: string, subclass: MalformedClass = 'WITHOUT_SUGGESTION') {
-    super(message)
-    this.subclass = subclass
-  }
-}
-
-/** Levels of objects and arrays, and digits of a number, as in Jackson's constraints. */
+/** Levels of objects and arrays, as in Jackson's constraints. */
 const MAX_DEPTH = 1000
-const MAX_DIGITS = 1000
 
-const [TAB, LF, CR, SPACE, QUOTE, APOSTROPHE] = [9, 10, 13, 32, 34, 39]
-const [PLUS, COMMA, MINUS, SLASH, ZERO, NINE, COLON] = [43, 44, 45, 47, 48, 57, 58]
-const [OPEN_BRACKET, BACKSLASH, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [91, 92, 93, 123, 125]
-
-const identifierPart = /[\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Sc}\p{Cf}]/u
-const unquotedNamePart = /[\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Sc}\p{Cf}@#*+-]/u
-const number = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y
-const brokenTail = /\.(?!\d)|[eE](?![+-]?\d)/y
-
-const escapes: Readonly<Record<string, string>> = {
-  b: '\b',
-  t: '\t',
-  n: '\n',
-  f: '\f',
-  r: '\r',
-  '"': '"',
-  '/': '/',
-  '\\': '\\',
-}
+const [COMMA, COLON, CLOSE_BRACKET, CLOSE_BRACE] = [44, 58, 93, 125]
 
 interface Scope {
   readonly kind: 'root' | 'object' | 'array'
@@ -80,18 +25,14 @@ interface Scope {
 
 export class JsonTokens {
   token: Token | null = null
-  readonly #input: string
-  readonly #leniency: Leniency
-  #at = 0
+  readonly #scanner: JsonScanner
   #scope: Scope = { kind: 'root', parent: null, depth: 0, index: -1, name: null }
-  #text = ''
   #isIncomplete = false
   /** The value after a name, found together with it. */
   #pending: Token | null = null
 
   constructor(input: string, leniency: Leniency) {
-    this.#input = input
-    this.#leniency = leniency
+    this.#scanner = new JsonScanner(input, leniency)
   }
 
   /** The field that the current token belongs to; null in arrays. */
@@ -104,9 +45,9 @@ export class JsonTokens {
   get text(): string {
     if (this.#isIncomplete) {
       this.#isIncomplete = false
-      this.#text = this.#quoted(QUOTE)
+      this.#scanner.text = this.#scanner.quoted(QUOTE)
     }
-    return this.#text
+    return this.#scanner.text
   }
 
   /** The next token; null at the end. @throws Malformed */
@@ -114,24 +55,24 @@ export class JsonTokens {
     if (this.token === 'FIELD_NAME') return this.#afterName()
     if (this.#isIncomplete) {
       this.#isIncomplete = false
-      this.#quoted(QUOTE)
+      this.#scanner.quoted(QUOTE)
     }
-    let c = this.#afterSpace()
+    let c = this.#scanner.afterSpace()
     if (c < 0) {
-      if (this.#scope.kind !== 'root') throw this.#endOfInput()
+      if (this.#scope.kind !== 'root') throw this.#scanner.endOfInput()
       return (this.token = null)
     }
     if (c === CLOSE_BRACKET || c === CLOSE_BRACE) return this.#close(c)
     const scope = this.#scope
-    if (++scope.index > 0 && scope.kind !== 'root') c = this.#after(COMMA, c)
+    if (++scope.index > 0 && scope.kind !== 'root') c = this.#scanner.after(COMMA, c)
     if (scope.kind !== 'object') {
       const token = this.#value(c)
       this.#enter(token)
       return (this.token = token)
     }
-    scope.name = this.#fieldName(c)
+    scope.name = this.#scanner.fieldName(c)
     this.token = 'FIELD_NAME'
-    this.#pending = this.#value(this.#after(COLON, this.#afterSpace()))
+    this.#pending = this.#value(this.#scanner.after(COLON, this.#scanner.afterSpace()))
     return this.token
   }
 
@@ -140,7 +81,7 @@ export class JsonTokens {
     if (this.token !== 'START_OBJECT' && this.token !== 'START_ARRAY') return
     for (let depth = 1; depth > 0;) {
       const token = this.next()
-      if (token === null && this.#scope.kind !== 'root') throw this.#endOfInput()
+      if (token === null && this.#scope.kind !== 'root') throw this.#scanner.endOfInput()
       if (token === null) return
       if (token === 'START_OBJECT' || token === 'START_ARRAY') depth++
       else if (token === 'END_OBJECT' || token === 'END_ARRAY') depth--
@@ -165,186 +106,13 @@ export class JsonTokens {
 
   #close(c: number): Token {
     const { kind, parent } = this.#scope
-    if (parent === null || kind !== (c === CLOSE_BRACKET ? 'array' : 'object')) throw this.#unexpected()
+    if (parent === null || kind !== (c === CLOSE_BRACKET ? 'array' : 'object')) throw this.#scanner.unexpected()
     this.#scope = parent
     return (this.token = kind === 'array' ? 'END_ARRAY' : 'END_OBJECT')
   }
 
-  /** The first character after a separator that is to stand here. */
-  #after(separator: number, c: number): number {
-    if (c < 0) throw this.#endOfInput()
-    if (c !== separator) throw this.#unexpected()
-    const following = this.#afterSpace()
-    if (following < 0) throw this.#endOfInput()
-    return following
-  }
-
-  /** Passes by white space and comments: the code of the character after them, -1 at the end. */
-  #afterSpace(): number {
-    const input = this.#input
-    while (this.#at < input.length) {
-      const c = input.charCodeAt(this.#at++)
-      if (c === SLASH) this.#comment()
-      else if (c > SPACE) return c
-      else if (c !== SPACE && c !== LF && c !== CR && c !== TAB) throw this.#unexpected()
-    }
-    return -1
-  }
-
-  #comment(): void {
-    if (!this.#leniency.comments) throw this.#unexpected()
-    const opener = this.#input[this.#at++]
-    if (opener !== '*' && opener !== '/') throw this.#unexpected()
-    if (opener === '*') {
-      const end = this.#input.indexOf('*/', this.#at)
-      if (end < 0) throw this.#endOfInput()
-      this.#at = end + 2
-    } else {
-      const line = /[\r\n]/g
-      line.lastIndex = this.#at
-      this.#at = line.test(this.#input) ? line.lastIndex : this.#input.length
-    }
-  }
-
-  #fieldName(c: number): string {
-    if (c === QUOTE) return this.#quoted(QUOTE)
-    if (c === APOSTROPHE && this.#leniency.singleQuotes) return this.#quoted(APOSTROPHE)
-    const start = --this.#at
-    if (this.#leniency.unquotedFieldNames) this.#passBy(unquotedNamePart)
-    if (this.#at > start) return this.#input.slice(start, this.#at)
-    this.#at++
-    throw this.#unexpected()
-  }
-
-  #passBy(pattern: RegExp): void {
-    while (this.#at < this.#input.length && pattern.test(this.#input[this.#at] ?? '')) this.#at++
-  }
-
-  /** The rest of a string, whose opening quote is read. */
-  #quoted(quote: number): string {
-    const input = this.#input
-    let [out, from] = ['', this.#at]
-    while (this.#at < input.length) {
-      const c = input.charCodeAt(this.#at++)
-      if (c === quote) return out + input.slice(from, this.#at - 1)
-      if (c === BACKSLASH) {
-        out += input.slice(from, this.#at - 1) + this.#escaped()
-        from = this.#at
-      } else if (c < SPACE && !this.#leniency.controlCharacters) throw this.#unexpected()
-    }
-    throw this.#endOfInput()
-  }
-
-  #escaped(): string {
-    const c = this.#input[this.#at++]
-    if (c === undefined) throw this.#endOfInput()
-    if (c === 'u') return this.#hexEscaped()
-    const known = Object.hasOwn(escapes, c) ? escapes[c] : undefined
-    if (known !== undefined) return known
-    if (this.#leniency.anyBackslash || (c === "'" && this.#leniency.singleQuotes)) return c
-    throw this.#unexpected()
-  }
-
-  #hexEscaped(): string {
-    const end = this.#at + 4
-    while (this.#at < end) {
-      if (this.#at >= this.#input.length) throw this.#endOfInput()
-      if (!/[\dA-Fa-f]/.test(this.#input[this.#at++] ?? '')) throw this.#unexpected()
-    }
-    return String.fromCharCode(Number.parseInt(this.#input.slice(end - 4, end), 16))
-  }
-
   #value(c: number): Token {
-    if (c === QUOTE) {
-      this.#isIncomplete = true
-      return 'VALUE_STRING'
-    }
-    if (c === OPEN_BRACE) return 'START_OBJECT'
-    if (c === OPEN_BRACKET) return 'START_ARRAY'
-    if (c >= ZERO && c <= NINE) return this.#number()
-    return this.#oddValue(c)
-  }
-
-  #oddValue(c: number): Token {
-    switch (String.fromCharCode(c)) {
-      case 't':
-        return this.#literal('true', 'VALUE_TRUE')
-      case 'f':
-        return this.#literal('false', 'VALUE_FALSE')
-      case 'n':
-        return this.#literal('null', 'VALUE_NULL')
-      case '-':
-        return this.#signed(MINUS)
-      case '+':
-        return this.#signed(PLUS)
-      case 'N':
-        return this.#nonNumeric('NaN', 'NaN')
-      case 'I':
-        return this.#nonNumeric('Infinity', 'Infinity')
-      case "'":
-        if (!this.#leniency.singleQuotes) break
-        this.#text = this.#quoted(APOSTROPHE)
-        return 'VALUE_STRING'
-    }
-    this.#passBy(identifierPart)
-    throw this.#unexpected()
-  }
-
-  #signed(sign: number): Token {
-    const next = this.#input.charCodeAt(this.#at++)
-    if (sign === MINUS && next >= ZERO && next <= NINE) {
-      this.#at--
-      return this.#number()
-    }
-    if (this.#input[this.#at - 1] !== 'I') throw this.#unexpected()
-    const value = sign === MINUS ? '-Infinity' : 'Infinity'
-    this.#at--
-    return this.#nonNumeric(this.#input[this.#at + 1] === 'N' ? 'INF' : 'Infinity', value, 0)
-  }
-
-  #nonNumeric(word: string, value: string, matched = 1): Token {
-    const token = this.#literal(word, 'VALUE_NUMBER_FLOAT', matched)
-    if (!this.#leniency.nonNumericNumbers) throw this.#unexpected()
-    this.#text = value
-    return token
-  }
-
-  /** A word of which the first characters are read. */
-  #literal(word: string, token: Token, matched = 1): Token {
-    for (let i = matched; i < word.length; i++, this.#at++) {
-      if (this.#input[this.#at] === word[i]) continue
-      this.#passBy(identifierPart)
-      throw this.#unexpected()
-    }
-    const following = this.#input[this.#at] ?? ''
-    if (!(following < '0') && identifierPart.test(following)) throw this.#unexpected()
-    return token
-  }
-
-  /** A number whose sign or first digit is read. After an error the rest of it is still to be read, which no rule takes. */
-  #number(): Token {
-    number.lastIndex = this.#at - 1
-    number.test(this.#input)
-    const end = number.lastIndex
-    brokenTail.lastIndex = end
-    let text = this.#input.slice(this.#at - 1, end)
-    if (brokenTail.test(this.#input)) throw this.#unexpected()
-    if (/^-?0\d/.test(text)) {
-      if (!this.#leniency.leadingZeros) throw this.#unexpected()
-      text = text.replace(/^(-?)0+(?=\d)/, '$1')
-    }
-    if (text.length > MAX_DIGITS && text.replaceAll(/\D/g, '').length > MAX_DIGITS)
-      throw new Malformed(`a number of more than ${MAX_DIGITS} digits`)
-    this.#at = end
-    this.#text = text
-    return /[.eE]/.test(text) ? 'VALUE_NUMBER_FLOAT' : 'VALUE_NUMBER_INT'
-  }
-
-  #unexpected(): Malformed {
-    return new Malformed(`not JSON at character ${this.#at}`)
-  }
-
-  #endOfInput(): Malformed {
-    return new Malformed('the text ends within its value')
+    this.#isIncomplete = c === QUOTE
+    return this.#scanner.value(c)
   }
 }

@@ -4,6 +4,7 @@ import type { Zone } from './time-zone.ts'
 
 const INT32 = 2 ** 31
 const surrounding = /^[\0- \x7f]+|[\0- \x7f]+$/g
+const monthLengths = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 const timestamp =
   /^([+-]?)(\d{4,6})(?:-(\d\d?)(?:-(\d\d?)(?:[ T](\d\d?)(?::(\d\d?)(?::(\d\d?)(?:\.(\d*))?(\D.*)?)?)?)?)?)?$/s
 const date = /^([+-]?)(\d{4,7})(?:-(\d\d?)(?:-(\d\d?)(?:[ T].*)?)?)?$/s
@@ -65,9 +66,9 @@ export function microsecondsAt(
 
 /** Days since the epoch; null for a date that does not exist or does not fit into 32 bits. */
 export function dayOf(year: number, month: number, day: number): number | null {
-  if (month < 1 || month > 12 || day < 1) return null
-  const lengths = [31, year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28, 31, 30, 31, 30, 31, 31, 30]
-  if (day > (lengths[month - 1] ?? [31, 30, 31][month - 10] ?? 0)) return null
+  if (day < 1 || day > (monthLengths[month - 1] ?? 0)) return null
+  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
+  if (month === 2 && day === 29 && !isLeap) return null
   const days = daysOf(year, month, day)
   return days >= -INT32 && days < INT32 ? days : null
 }

@@ -41,9 +41,10 @@ const regions = new Map<string, Zone>()
 
 /** The zone of a name as Spark reads it: `+1:00`, `UTC+1` and region names; null where there is none. */
 export function zoneOf(name: string): Zone | null {
+  if (name === 'Z') return utc
   const padded = name.replace(/([+-])(\d):/, '$10$2:').replace(/([+-])(\d\d):(\d)$/, '$1$2:0$3')
   const id = (Object.hasOwn(shortIds, padded) ? shortIds[padded] : undefined) ?? padded
-  if (/^(Z|UTC|GMT|UT)$/.test(id)) return utc
+  if (/^(UTC|GMT|UT)$/.test(id)) return utc
   const [, offset] = /^(?:UTC|GMT|UT)?([+-].*)$/.exec(id) ?? []
   return offset === undefined ? regionOf(id) : offsetOf(offset)
 }
