@@ -33,10 +33,14 @@ const [TAB, LF, CR, SPACE, APOSTROPHE] = [9, 10, 13, 32, 39]
 const [PLUS, MINUS, SLASH, ZERO, NINE] = [43, 45, 47, 48, 57]
 const [OPEN_BRACKET, BACKSLASH, OPEN_BRACE] = [91, 92, 123]
 
-const identifierPart = /[\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Sc}\p{Cf}]/u
+/** A comment up to its end or to a control character. */
+const blockComment = /(?:[\t\n\r]|[ -)+-\uffff]|\*(?!\/))*/y
+const lineComment = /[\t -\uffff]*/y
+const identifierStart = /[\p{L}\p{Nl}\p{Pc}\p{Sc}]/u
+const identifierPart = /(?!\s)[\p{Cc}\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Sc}\p{Cf}]/u
 const unquotedNamePart = /[\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Sc}\p{Cf}@#*+-]/u
-const number = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y
-const brokenTail = /\.(?!\d)|[eE](?![+-]?\d)/y
+/** With the digits of its fraction and of its exponent, of which there must be some. */
+const number = /-?\d+(?:\.(\d*))?(?:[eE][+-]?(\d*))?/y
 
 const escapes: Readonly<Record<string, string>> = {
   b: '\b',
@@ -86,15 +90,14 @@ export class JsonScanner {
     if (!this.#leniency.comments) throw this.unexpected()
     const opener = this.#input[this.#at++]
     if (opener !== '*' && opener !== '/') throw this.unexpected()
-    if (opener === '*') {
-      const end = this.#input.indexOf('*/', this.#at)
-      if (end < 0) throw this.endOfInput()
-      this.#at = end + 2
-    } else {
-      const line = /[\r\n]/g
-      line.lastIndex = this.#at
-      this.#at = line.test(this.#input) ? line.lastIndex : this.#input.length
-    }
+    const rest = opener === '*' ? blockComment : lineComment
+    rest.lastIndex = this.#at
+    rest.test(this.#input)
+    this.#at = rest.lastIndex
+    const c = this.#input[this.#at++]
+    if (c === undefined && opener === '*') throw this.endOfInput()
+    if (c === '*') this.#at++
+    else if (c !== undefined && c !== '\n' && c !== '\r') throw this.unexpected()
   }
 
   /** A field's name by its first character. @throws Malformed */
@@ -138,12 +141,15 @@ export class JsonScanner {
   }
 
   #hexEscaped(): string {
-    const end = this.#at + 4
-    while (this.#at < end) {
+    let value = 0
+    for (let i = 0; i < 4; i++) {
       if (this.#at >= this.#input.length) throw this.endOfInput()
-      if (!/[\dA-Fa-f]/.test(this.#input[this.#at++] ?? '')) throw this.unexpected()
+      // Jackson looks at the low byte of a character alone.
+      const digit = String.fromCharCode(this.#input.charCodeAt(this.#at++) & 0xff)
+      if (!/[\dA-Fa-f]/.test(digit)) throw this.unexpected()
+      value = value * 16 + Number.parseInt(digit, 16)
     }
-    return String.fromCharCode(Number.parseInt(this.#input.slice(end - 4, end), 16))
+    return String.fromCharCode(value)
   }
 
   /**
@@ -180,7 +186,7 @@ export class JsonScanner {
         this.text = this.quoted(APOSTROPHE)
         return 'VALUE_STRING'
     }
-    this.#passBy(identifierPart)
+    if (identifierStart.test(String.fromCharCode(c))) this.#passBy(identifierPart)
     throw this.unexpected()
   }
 
@@ -211,18 +217,19 @@ export class JsonScanner {
       throw this.unexpected()
     }
     const following = this.#input[this.#at] ?? ''
-    if (!(following < '0') && identifierPart.test(following)) throw this.unexpected()
-    return token
+    if (following < '0' || !identifierPart.test(following)) return token
+    this.#passBy(identifierPart)
+    throw this.unexpected()
   }
 
-  /** A number whose sign or first digit is read. After an error the rest of it is still to be read, which no rule takes. */
+  /** A number whose sign or first digit is read. After an error the place is behind its point or first digit. */
   #number(): Token {
     number.lastIndex = this.#at - 1
-    number.test(this.#input)
+    let [text = '', fraction, exponent] = number.exec(this.#input) ?? []
     const end = number.lastIndex
-    brokenTail.lastIndex = end
-    let text = this.#input.slice(this.#at - 1, end)
-    if (brokenTail.test(this.#input)) throw this.unexpected()
+    if (fraction === '') this.#at += text.indexOf('.')
+    else if (text.startsWith('-')) this.#at++
+    if (fraction === '' || exponent === '') throw this.unexpected()
     if (/^-?0\d/.test(text)) {
       if (!this.#leniency.leadingZeros) throw this.unexpected()
       text = text.replace(/^(-?)0+(?=\d)/, '$1')

@@ -5,7 +5,7 @@ import type { JsonTokens } from './json-tokens.ts'
 
 /**
  * The value at the current token, to its end: numbers re-rendered through double, whole numbers exact.
- * @throws Malformed for a lone surrogate, which cannot be written within a value
+ * @throws Malformed where no value begins or its text is broken
  */
 export function compactText(tokens: JsonTokens): string {
   switch (tokens.token) {
@@ -48,7 +48,10 @@ function arrayText(tokens: JsonTokens): string {
   return `[${elements.join(',')}]`
 }
 
-function quotedText(text: string): string {
-  if (!text.isWellFormed()) throw new Malformed('a lone surrogate within a value')
-  return JSON.stringify(text).replaceAll(/\\u00[\da-f]{2}/g, (escape) => `\\u${escape.slice(2).toUpperCase()}`)
-}
+/** As Jackson's UTF-8 generator escapes it: also each half of a character beyond U+FFFF, alone or not; digits in upper case. */
+const quotedText = (text: string): string =>
+  JSON.stringify(text).replaceAll(/\\\\|\\u[\da-f]{4}|[\ud800-\udfff]/g, (part) => {
+    if (part === '\\\\') return part
+    const digits = part.length === 1 ? part.charCodeAt(0).toString(16) : part.slice(2)
+    return `\\u${digits.toUpperCase()}`
+  })

@@ -75,6 +75,28 @@ describe('rows', () => {
   })
 })
 
+describe('after an error within a nested value', () => {
+  const read = fromJson({
+    l: t.array(t.int),
+    u: t.struct({ x: t.int }),
+    b: t.string,
+    c: t.int,
+    _corrupt_record: t.string,
+  })
+
+  // Where Jackson 2.21 goes on: behind the word, behind the point or digit, not at all after a field's name.
+  test.each([
+    ['{"l":[tru,1],"b":"x"}', { b: 'x' }],
+    ['{"l":[truelse,1],"b":"x"}', { b: 'x' }],
+    ['{"c":1,"l":[2.],"b":"x"}', { c: 1, b: 'x' }],
+    ['{"c":1,"u":{"x":01},"b":"x"}', { c: 1 }],
+    ['{"c":1,"b":"\\x,"l":[2]}', { c: 1, l: [2] }],
+    ['{"c":1,"l":[01],"b":"x"}', {}],
+  ])('of %s the fields beside it are %j', (json, found) => {
+    expect(read(bytes(json))).toEqual({ l: null, u: null, b: null, c: null, ...found, _corrupt_record: json })
+  })
+})
+
 describe('options', () => {
   test('of the corrupt column are refused where it cannot hold a text', () => {
     const refused = { name: 'OPTION_INVALID', option: 'columnNameOfCorruptRecord' }
@@ -180,7 +202,7 @@ describe('strings', () => {
   test.each([
     ['{"v":[NaN,1e400,"\\u001f\\n",-0,01e1]}', null],
     ['{"v":[NaN,1e400,"\\u001f\\n",-0,1E-7]}', '["NaN","Infinity","\\u001F\\n",0,1.0E-7]'],
-    ['{"v":["\\ud800"]}', null],
+    ['{"v":["\\ud800","\u{1f600}","\\\\u00ab"]}', '["\\uD800","\\uD83D\\uDE00","\\\\u00ab"]'],
     ["{'v':'it\\'s \"so\"'}", `it's "so"`],
   ])('%s is %j', (json, text) => {
     expect(fromJson({ v: t.string })(bytes(json))?.v).toBe(text)
