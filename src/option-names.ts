@@ -1,4 +1,5 @@
 /** The names of the source's options: which are read, which are refused and why, and the nearest one to a typo. */
+import { nearestName } from './nearest-name.ts'
 
 /** Options that are read, in Spark's spelling; those of ours start with `sluice.`. `kafka.*` comes beside them. */
 export const readOptions = [
@@ -77,28 +78,6 @@ export function canonicalName(option: string): string | null {
   return canonicalNames.get(lower) ?? (/^kafka\../.test(lower) ? lower : null)
 }
 
-/** The known name with the fewest edits, if it is near enough to be a typo. */
-export function nearestOption(option: string): string | null {
-  const lower = option.trim().toLowerCase()
-  const withPrefix = canonicalNames.get(`kafka.${lower}`)
-  if (withPrefix !== undefined) return withPrefix
-  const ranked = knownOptions
-    .map((name) => ({ name, distance: editDistance(lower, name.toLowerCase()) }))
-    .toSorted((a, b) => a.distance - b.distance)
-  const [nearest] = ranked
-  return nearest && nearest.distance <= Math.max(2, Math.floor(lower.length / 3)) ? nearest.name : null
-}
-
-/** Levenshtein's distance, one row at a time. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const substituted = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(substituted, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
-    }
-    row = next
-  }
-  return row[b.length] ?? 0
-}
+/** The known name that was meant, if one is near enough; a client setting without `kafka.` is found too. */
+export const nearestOption = (option: string): string | null =>
+  canonicalNames.get(`kafka.${option.trim().toLowerCase()}`) ?? nearestName(option.trim(), knownOptions)

@@ -23,7 +23,11 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'unit', include: ['test/**/*.test.ts'], exclude: [...services, ...slow, ...long, 'node_modules/**'] },
+        test: {
+          name: 'unit',
+          include: ['test/**/*.test.ts'],
+          exclude: [...services, ...slow, ...long, 'node_modules/**'],
+        },
       },
       { extends: true, test: { name: 'integration', include: filesIn([...services, ...slow]), ...needsServices } },
       { extends: true, test: { name: 'long', include: filesIn(long), ...needsServices, testTimeout: 300_000 } },
