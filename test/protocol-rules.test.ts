@@ -511,15 +511,18 @@ describe('P20: after the abort no durable effect begins', () => {
     }
   )
 
-  it('P20: a planner aborted while it asks Kafka logs no plan', async () => {
-    const w = world({ t: [8] })
-    const abort = new AbortController()
-    w.kafka.before = (reached) => {
-      if (reached === 'latest') abort.abort()
+  it.each([{}, { subscribe: undefined, subscribePattern: 't.*' }])(
+    'P20 K37: a planner (%o) stopped at its first look at offsets logs no plan',
+    async (options) => {
+      const w = world({ t: [8] }, options)
+      const abort = new AbortController()
+      w.kafka.before = (reached) => {
+        if (reached === 'latest') abort.abort()
+      }
+      await expect(planBatch(w.process(), newRun(), abort.signal)).rejects.toMatchObject({ name: 'ABORTED' })
+      expect([idsOf(w, 'meta'), idsOf(w, 'offsets')]).toEqual([['metadata'], []])
     }
-    await expect(planBatch(w.process(), newRun(), abort.signal)).rejects.toMatchObject({ name: 'ABORTED' })
-    expect([idsOf(w, 'meta'), idsOf(w, 'offsets')]).toEqual([['metadata'], []])
-  })
+  )
 })
 
 describe('a row that the sink refuses', () => {

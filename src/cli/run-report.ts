@@ -1,5 +1,6 @@
 /** What a run shows: a line per batch, a live bar on a terminal, or JSON lines for machines. */
 import { describeFindings } from '../data-loss.ts'
+import type { ErrorCondition } from '../errors.ts'
 import type { BlockedPartition } from '../blocked.ts'
 import { nameOf, stringifyExact } from '../offsets.ts'
 import type { RunEvent, RunResult } from '../local/runner.ts'
@@ -21,6 +22,9 @@ export interface ReportOptions {
   readonly options: SourceOptions
 }
 
+/** What another run's hold on the query is called; no failure, so no error either (decision 2 of the protocol). */
+const BUSY: ErrorCondition = 'CONCURRENT_STREAM_LOG_UPDATE'
+
 export const runReport = (options: ReportOptions): RunReport =>
   options.json ? jsonReport(options) : textReport(options)
 
@@ -34,7 +38,7 @@ function jsonReport({ options }: ReportOptions): RunReport {
       const notice = kind === 'resumed' ? unusedStart(options, event.offsets) : null
       if (notice !== null) print({ event: 'warning', text: notice })
     },
-    end: ({ kind, ...rest }) => print({ event: kind, ...rest }),
+    end: ({ kind, ...rest }) => print({ event: kind, ...rest, ...(kind === 'busy' && { condition: BUSY }) }),
     clear: () => {},
   }
 }
@@ -96,7 +100,11 @@ function textReport({ queryName, options }: ReportOptions): RunReport {
       }
     },
     end: (result) =>
-      line(result.kind === 'busy' ? `busy: ${result.holder} holds query ${queryName}` : `query ${queryName}  done`),
+      line(
+        result.kind === 'busy'
+          ? `busy: ${result.holder} holds query ${queryName} (${BUSY})`
+          : `query ${queryName}  done`
+      ),
     clear: () => bar.clear(),
   }
 }

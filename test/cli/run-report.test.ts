@@ -99,7 +99,10 @@ describe('lines', () => {
 
   it('tell a replay with what is left of it, and another run that holds the query', () => {
     tell(false, [{ kind: 'planned', batchId: 4, tasks: 2, replay: true }]).end({ kind: 'busy', holder: 'other' })
-    expect(out).toEqual([expect.stringMatching(/^batch 4 {2}replay .* 2 tasks left/), 'busy: other holds query q\n'])
+    expect(out).toEqual([
+      expect.stringMatching(/^batch 4 {2}replay .* 2 tasks left/),
+      'busy: other holds query q (CONCURRENT_STREAM_LOG_UPDATE)\n',
+    ])
   })
 })
 
@@ -129,7 +132,7 @@ describe('JSON lines', () => {
       { event: 'warning', text: expect.stringContaining('kafka.group.id') },
       { event: 'started', runId: 'r' },
       { event: 'task', batchId: 0, task: 0, outcome: reported },
-      { event: 'busy', holder: 'other' },
+      { event: 'busy', holder: 'other', condition: 'CONCURRENT_STREAM_LOG_UPDATE' },
     ])
     expect(err).toEqual([])
   })

@@ -34,7 +34,7 @@ export function metadataLogConformance(implementation: string, start: () => Prom
     }
     const idsIn = async (log: MetadataLog, name: string) => (await log.list(name, going)).map((e) => e.id)
 
-    it('E10 adds, gets, finds the newest and lists; a second instance reads the same', async () => {
+    it('E10 K109 adds, gets, finds the newest and lists; a second instance reads the same', async () => {
       const query = `q-${randomUUID()}`
       const first = store.open({ query })
       expect(await first.newest('offsets', going)).toBeNull()
@@ -64,7 +64,7 @@ export function metadataLogConformance(implementation: string, start: () => Prom
       expect(await log.newest('offsets', going)).toBe(2)
     })
 
-    it('P11 never overwrites: a second add answers what is stored, whoever wrote it', async () => {
+    it('P11 K109 never overwrites: a second add answers what is stored, whoever wrote it', async () => {
       const log = fresh()
       const key = { log: 'commits', id: 4 }
       await log.add(key, 'first', going)

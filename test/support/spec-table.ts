@@ -24,10 +24,10 @@ export const specIds = (): SpecId[] =>
       return { id, state, line }
     })
 
-/** The test files that cite each id, as whole words, by their names. */
+/** The test files that cite each id, as whole words, by their names; the suites of ports are among them. */
 export function citations(): ReadonlyMap<string, readonly string[]> {
   const files = readdirSync(tests, { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.test.ts') && !file.endsWith('spec-ids.test.ts'))
+    .filter((file) => /^conformance\/.*\.ts$|\.test\.ts$/.test(file) && !file.endsWith('spec-ids.test.ts'))
     .toSorted()
   const cited = new Map<string, string[]>()
   for (const file of files)
