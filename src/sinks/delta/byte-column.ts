@@ -27,7 +27,8 @@ class PlainPage {
   addBytes(bytes: Uint8Array, at: number, length: number): void {
     const to = this.#begin(length, length)
     const page = this.#page.bytes
-    if (length > shortBytes) page.set(bytes.subarray(at, at + length), to)
+    if (length > shortBytes && Buffer.isBuffer(bytes)) bytes.copy(page, to, at, at + length)
+    else if (length > shortBytes) page.set(bytes.subarray(at, at + length), to)
     else for (let k = 0; k < length; k++) page[to + k] = bytes[at + k] ?? 0
     this.#end(to, length)
   }

@@ -6,7 +6,7 @@ import { ByteWriter, ParquetWriter } from 'hyparquet-writer'
 import type { Action } from './actions.ts'
 import type { TableState } from './log.ts'
 import { createdBy } from './parquet.ts'
-import { zstd } from './zstd.ts'
+import { zstd } from './page-arena.ts'
 
 // -- reading
 

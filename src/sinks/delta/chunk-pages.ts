@@ -3,6 +3,7 @@
  * so that of a row group only its compressed pages are held. hyparquet-writer writes the other columns and the footer.
  */
 import type { ColumnChunk, Encoding, SchemaElement } from 'hyparquet'
+import type { PageArena } from './page-arena.ts'
 import { PageBytes } from './page-bytes.ts'
 import type { ColumnSummary } from './stats.ts'
 
@@ -28,7 +29,7 @@ type PageEncoding = keyof typeof encodingIds
 
 export class ChunkPages {
   readonly #element: SchemaElement
-  readonly #compress: (bytes: Uint8Array) => Uint8Array
+  readonly #arena: PageArena
   #pieces: Uint8Array[] = []
   #encodings = new Map<PageEncoding, number>()
   #dictionary: Uint8Array[] = []
@@ -40,9 +41,9 @@ export class ChunkPages {
   /** A bit a value, 1 where there is one; made with a page's first null. */
   #present: Uint8Array | null = null
 
-  constructor(element: SchemaElement, compress: (bytes: Uint8Array) => Uint8Array) {
+  constructor(element: SchemaElement, arena: PageArena) {
     this.#element = element
-    this.#compress = compress
+    this.#arena = arena
   }
 
   /** Values of the page under way, nulls included. */
@@ -83,7 +84,7 @@ export class ChunkPages {
   endPage(encoding: PageEncoding, content: Uint8Array): void {
     const levels = this.#levels()
     const [values, nulls] = [this.#pageValues, this.#pageNulls]
-    const compressed = this.#compress(content)
+    const compressed = this.#arena.compressed(content)
     const header = dataPageHeader(
       { values, nulls, encoding, levels },
       levels.length + content.length,
@@ -100,7 +101,7 @@ export class ChunkPages {
 
   /** Comes before the data pages, whenever it is given. */
   setDictionary(content: Uint8Array, values: number): void {
-    const compressed = this.#compress(content)
+    const compressed = this.#arena.compressed(content)
     const header = dictionaryPageHeader(values, content.length, compressed.length)
     this.#dictionary = [header, compressed]
     this.#uncompressed += header.length + content.length

@@ -10,9 +10,9 @@ import { Intake } from './intake.ts'
 import { DoubleColumn, IntColumn, LongColumn } from './number-column.ts'
 import { ChunkPages } from './chunk-pages.ts'
 import type { ChunkTarget } from './chunk-pages.ts'
+import type { PageArena } from './page-arena.ts'
 import { parquetSchemaOf } from './schema.ts'
 import type { ColumnSummary } from './stats.ts'
-import { zstd } from './zstd.ts'
 
 export interface FileColumn {
   /** About the bytes of the row group under way before compression. */
@@ -28,17 +28,17 @@ interface EndedColumn {
   readonly summary: readonly unknown[] | ColumnSummary
 }
 
-/** `parquet` writes into the file's target. */
-export function columnOf(name: string, field: Field<unknown>, parquet: ParquetWriter): FileColumn {
+/** `parquet` writes into the file's target; `arena` holds pages until the row group's chunks are written. */
+export function columnOf(name: string, field: Field<unknown>, parquet: ParquetWriter, arena: PageArena): FileColumn {
   const intake = new Intake(name, field)
-  const flat = flatColumn(name, field, intake)
+  const flat = flatColumn(name, field, intake, arena)
   return flat === null ? new ForeignColumn(name, field, parquet) : new OwnColumn(flat, intake)
 }
 
-function flatColumn(name: string, field: Field<unknown>, intake: Intake): FlatColumn | null {
+function flatColumn(name: string, field: Field<unknown>, intake: Intake, arena: PageArena): FlatColumn | null {
   const [, element] = parquetSchemaOf({ [name]: field })
   if (element === undefined) return null
-  const pages = new ChunkPages(element, zstd)
+  const pages = new ChunkPages(element, arena)
   switch (field.type.kind) {
     case 'binary':
       return new BinaryColumn(pages, intake)

@@ -8,9 +8,9 @@ import type { Clock, CommitMessage, DataWriter, ObjectStore, ObjectWriter } from
 import type { RowBatch, Schema } from '../../schema.ts'
 import { encodeDataFiles } from './data-file.ts'
 import { columnOf } from './file-column.ts'
+import { PageArena, zstd } from './page-arena.ts'
 import { parquetSchemaOf } from './schema.ts'
 import { FileStatistics } from './stats.ts'
-import { zstd } from './zstd.ts'
 
 /** A row group ends at whichever comes first. */
 const rowGroup = { rows: 100_000, bytes: 32 * 2 ** 20 }
@@ -19,7 +19,7 @@ const stride = 256
 /** Bytes from which a piece is not copied into the collecting buffer. */
 const largePiece = 32 * 1024
 /** Bytes that go out in one write where pieces are smaller. */
-const joinedBytes = 2 ** 20
+const joinedBytes = 256 * 1024
 
 /** Named in every file. The number is that of the files' layout; the form is one that readers can parse. */
 export const createdBy = 'sluice version 1'
@@ -48,7 +48,7 @@ class PieceWriter extends ByteWriter {
   }
 }
 
-/** Neighbours together as far as they are small: each piece is a write of its own. */
+/** Small neighbours together: each piece is a write of its own. */
 function joined(pieces: readonly Uint8Array[]): Uint8Array[] {
   const groups: Uint8Array[][] = []
   let held = Infinity
@@ -79,6 +79,7 @@ export function parquetWriter(
 ): DataWriter {
   const stats = new FileStatistics(schema)
   const pieces = new PieceWriter()
+  const arena = new PageArena()
   const parquet = new ParquetWriter({
     writer: pieces,
     schema: parquetSchemaOf(schema),
@@ -86,7 +87,7 @@ export function parquetWriter(
     compressors: { ZSTD: zstd },
     createdBy,
   })
-  const columns = Object.entries(schema).map(([name, f]) => columnOf(name, f, parquet))
+  const columns = Object.entries(schema).map(([name, f]) => columnOf(name, f, parquet, arena))
   let output: ObjectWriter | null = null
   let rows = 0
   let groupRows = 0
@@ -94,6 +95,7 @@ export function parquetWriter(
   const send = async () => {
     output ??= await store.create(key, signal)
     for (const piece of pieces.take()) await output.write(piece)
+    arena.reset()
   }
   const endRowGroup = async () => {
     if (groupRows === 0) return

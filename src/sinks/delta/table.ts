@@ -25,7 +25,7 @@ const width = 32
  * batch once. A row's columns are those of the query's schema, which must be the table's.
  */
 export function deltaTable(path: string): SinkDefinition {
-  return { description: `DeltaSink[${path}]`, open: (context) => openTable(path, context) }
+  return { description: `DeltaSink[${path}]`, copiesBytes: true, open: (context) => openTable(path, context) }
 }
 
 function openTable(path: string, context: SinkContext): Sink {

@@ -1,0 +1,43 @@
+/**
+ * Memory for the compressed pages of a row group, used again for the next one. Megabytes that come and go with each row
+ * group would make the collector run again and again, over a heap of which they are no part.
+ */
+import { constants, zstdCompressSync } from 'node:zlib'
+
+/** Level 1: beyond it time grows faster than files shrink. */
+const level = { [constants.ZSTD_c_compressionLevel]: 1 }
+
+export const zstd = (bytes: Uint8Array): Uint8Array => zstdCompressSync(bytes, { params: level })
+
+const blockBytes = 2 ** 22
+
+export class PageArena {
+  readonly #blocks: Buffer[] = []
+  #block = 0
+  #used = 0
+
+  /** Forgets all pages: their memory is written over. */
+  reset(): void {
+    this.#block = 0
+    this.#used = 0
+  }
+
+  /** A compressed page, good until `reset`. */
+  compressed(bytes: Uint8Array): Uint8Array {
+    // With room for the worst case zstd works in one pass, without buffers of its own; beyond the pool's size the room is not shared.
+    const chunkSize = Math.max(Buffer.poolSize, bytes.length + (bytes.length >>> 8) + 256)
+    const output = zstdCompressSync(bytes, { params: level, chunkSize })
+    const kept = this.#place(output.length)
+    kept.set(output)
+    const { buffer } = output
+    if (buffer instanceof ArrayBuffer && buffer.byteLength === chunkSize) buffer.transfer(0) // given back at once
+    return kept
+  }
+
+  #place(length: number): Buffer {
+    for (; ; this.#block++, this.#used = 0) {
+      const block = (this.#blocks[this.#block] ??= Buffer.allocUnsafeSlow(Math.max(blockBytes, length)))
+      if (this.#used + length <= block.length) return block.subarray(this.#used, (this.#used += length))
+    }
+  }
+}
