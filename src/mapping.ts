@@ -9,7 +9,7 @@ import type { BulkRecords, Header, RecordBatch } from './ports.ts'
 import { bronzeSchema, bronzeSchemaWithHeaders, isByteSpans, viewsOf } from './schema.ts'
 import type { ByteSpans, Row, RowBatch, Schema } from './schema.ts'
 
-/** What a mapping sees of one record: a view that the next record reuses. The byte arrays themselves may be kept. */
+/** What a mapping sees of one record: a view, byte arrays too, that is good until the mapping returns. Rows may hold the arrays. */
 export interface KafkaRecord {
   readonly key: Uint8Array | null
   readonly value: Uint8Array | null
@@ -58,10 +58,15 @@ class PackedRows implements RowBatch {
   get columns(): readonly ArrayLike<unknown>[] {
     this.#columns ??= this.packed.map((column) => {
       if (isByteSpans(column)) return viewsOf(column)
-      return column.length === this.length ? column : Array.prototype.slice.call(column, 0, this.length)
+      return column.length === this.length ? column : shortened(column, this.length)
     })
     return this.#columns
   }
+}
+
+function shortened(column: ArrayLike<unknown>, length: number): ArrayLike<unknown> {
+  if (column instanceof BigInt64Array || column instanceof Int32Array) return column.slice(0, length)
+  return Array.prototype.slice.call(column, 0, length)
 }
 
 /** The columns that are the same for all records of a batch, kept for the batches that follow it. */
@@ -107,18 +112,16 @@ function eachOf(batch: RecordBatch): RecordColumns {
   return { keys, values, offsets, timestamps }
 }
 
-function bulkOf(batch: RecordBatch, bulk: BulkRecords): RecordColumns {
-  const [offsets, timestamps] = [new BigInt64Array(batch.length), new BigInt64Array(batch.length)]
-  bulk.offsets(offsets)
-  bulk.timestamps(timestamps)
-  const words = wordsOf(timestamps)
+function bulkOf(batch: RecordBatch, { keys, values, offsets, timestamps }: BulkRecords): RecordColumns {
+  const micros = new BigInt64Array(batch.length)
+  const [from, to] = [wordsOf(timestamps), wordsOf(micros)]
   for (let i = 0; i < batch.length; i++) {
-    const high = words[2 * i + 1] ?? 0
+    const high = from[2 * i + 1] ?? 0
     // 2^42 ms are the year 2109: a thousand times as much is still exact.
-    if (high < 1024 && high >= -1024) setSafe(words, i, safeAt(words, i) * 1000)
-    else timestamps[i] = microsecondsOf(batch, i)
+    if (high < 1024 && high >= -1024) setSafe(to, i, safeAt(from, i) * 1000)
+    else micros[i] = microsecondsOf(batch, i)
   }
-  return { keys: bulk.keys, values: bulk.values, offsets, timestamps }
+  return { keys, values, offsets, timestamps: micros }
 }
 
 function headersOf(batch: RecordBatch): (readonly Header[] | null)[] {

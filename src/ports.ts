@@ -76,7 +76,8 @@ export interface Header {
 
 /**
  * Consecutive records of one partition, decoded from one batch of the wire and cut to the asked-for range. Keys and
- * values are views into a buffer that is never written again: they may be kept, and then keep that buffer alive.
+ * values are views into a buffer: they may be kept, and then keep that buffer alive, unless the reader was made to use its
+ * buffers again; then they are good until the next batch is asked for.
  */
 export interface RecordBatch extends TopicPartition {
   readonly length: number
@@ -93,16 +94,16 @@ export interface RecordBatch extends TopicPartition {
   readonly bulk?: BulkRecords
 }
 
-/** All records of a batch at once. */
+/** All records of a batch at once; the arrays are only to be read. */
 export interface BulkRecords {
   readonly keys: ByteSpans
   readonly values: ByteSpans
   /** Whether any record has headers. */
   readonly hasHeaders: boolean
-  /** The offsets, into `[0, length)`. */
-  offsets(into: BigInt64Array): void
-  /** Milliseconds since the epoch, into `[0, length)`. */
-  timestamps(into: BigInt64Array): void
+  /** May be longer than the batch, as `timestamps` may. */
+  readonly offsets: BigInt64Array
+  /** Milliseconds since the epoch. */
+  readonly timestamps: BigInt64Array
 }
 
 /** What a finished range tells beside its records. */
@@ -208,6 +209,7 @@ export interface ObjectStore {
 }
 
 export interface ObjectWriter {
+  /** Once it settles the caller may use the memory again. */
   write(bytes: Uint8Array): Promise<void>
   /** Makes the object visible; durable when it answers. */
   close(): Promise<void>
@@ -294,5 +296,7 @@ export interface SinkContext {
 /** What a query module holds: a sink that has not met its environment yet. */
 export interface SinkDefinition {
   readonly description: string
+  /** Its writers copy what they keep of byte arrays before `write` settles; the next records may lie in the same memory. */
+  readonly copiesBytes?: boolean
   open(context: SinkContext): Sink
 }

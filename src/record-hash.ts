@@ -18,13 +18,10 @@ export class RecordHash {
   readonly #block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
   readonly #view = new DataView(this.#block.buffer)
   #used = 0
-  #offsets = new BigInt64Array(0)
-  #timestamps = new BigInt64Array(0)
   /** Bytes of keys and values seen. */
   bytes = 0
 
   update(batch: RecordBatch): void {
-    this.#reserveNumbers(batch.length)
     if (batch.bulk === undefined) this.#addEach(batch)
     else this.#addBulk(batch, batch.bulk)
   }
@@ -36,11 +33,12 @@ export class RecordHash {
   }
 
   #addEach(batch: RecordBatch): void {
-    const [offsets, timestamps] = [wordsOf(this.#offsets), wordsOf(this.#timestamps)]
+    const [offset, timestamp] = [new BigInt64Array(1), new BigInt64Array(1)]
+    const [offsetWords, timestampWords] = [wordsOf(offset), wordsOf(timestamp)]
     for (let i = 0; i < batch.length; i++) {
-      this.#offsets[i] = batch.offset(i)
-      this.#timestamps[i] = batch.timestamp(i)
-      this.#addNumbers(offsets, timestamps, i)
+      offset[0] = batch.offset(i)
+      timestamp[0] = batch.timestamp(i)
+      this.#addNumbers(offsetWords, timestampWords, 0)
       for (const bytes of [batch.key(i), batch.value(i)]) {
         this.bytes += bytes?.length ?? 0
         this.#addBytes(bytes)
@@ -49,12 +47,10 @@ export class RecordHash {
     }
   }
 
-  #addBulk(batch: RecordBatch, { keys, values, hasHeaders, ...bulk }: BulkRecords): void {
-    bulk.offsets(this.#offsets)
-    bulk.timestamps(this.#timestamps)
-    const [offsets, timestamps] = [wordsOf(this.#offsets), wordsOf(this.#timestamps)]
+  #addBulk(batch: RecordBatch, { keys, values, hasHeaders, offsets, timestamps }: BulkRecords): void {
+    const [offsetWords, timestampWords] = [wordsOf(offsets), wordsOf(timestamps)]
     for (let i = 0; i < batch.length; i++) {
-      this.#addNumbers(offsets, timestamps, i)
+      this.#addNumbers(offsetWords, timestampWords, i)
       for (let field = 0; field < 2; field++) {
         const { bytes, cells, first, stride } = field === 0 ? keys : values
         const [at, length] = [cells[first + i * stride] ?? 0, cells[first + i * stride + 1] ?? -1]
@@ -63,12 +59,6 @@ export class RecordHash {
       }
       this.#addHeaders(hasHeaders ? batch.headers(i) : null)
     }
-  }
-
-  #reserveNumbers(count: number): void {
-    if (count <= this.#offsets.length) return
-    this.#offsets = new BigInt64Array(count)
-    this.#timestamps = new BigInt64Array(count)
   }
 
   /** Big-endian, offset first. */
@@ -92,10 +82,10 @@ export class RecordHash {
 
   #addBytes(bytes: Uint8Array | null): void {
     if (bytes === null) this.#addLength(-1)
-    else this.#addSpan(bytes, 0, bytes.length)
+    else this.#addSpan(bufferOf(bytes), 0, bytes.length)
   }
 
-  #addSpan(bytes: Uint8Array, at: number, length: number): void {
+  #addSpan(bytes: Buffer, at: number, length: number): void {
     this.#addLength(length)
     if (length <= 0) return
     if (length > COPIED_BYTES) {
@@ -105,7 +95,7 @@ export class RecordHash {
     }
     if (this.#used + length > BLOCK_BYTES) this.#flush()
     const block = this.#block
-    if (length > SHORT_BYTES) block.set(bytes.subarray(at, at + length), this.#used)
+    if (length > SHORT_BYTES) bytes.copy(block, this.#used, at, at + length)
     else for (let k = 0; k < length; k++) block[this.#used + k] = bytes[at + k] ?? 0
     this.#used += length
   }
@@ -121,3 +111,6 @@ export class RecordHash {
     this.#used = 0
   }
 }
+
+const bufferOf = (bytes: Uint8Array): Buffer =>
+  Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)

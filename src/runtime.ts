@@ -63,7 +63,7 @@ export async function openRuntime(
 ): Promise<Runtime> {
   const { client, table } = environment
   const generation = await currentGeneration({ client, table, query: query.name }, signal)
-  const readers = bothReaders(options)
+  const readers = bothReaders(query)(options)
   return {
     context: contextOf(query, { options, readers }, environment, generation),
     close: async () => closeReaders(readers).finally(() => client.destroy()),
@@ -75,10 +75,12 @@ interface Readers {
   readonly ranges: RangeReader
 }
 
-const bothReaders = (options: SourceOptions): Readers => ({
-  offsets: createOffsetReader(options),
-  ranges: createRangeReader(options),
-})
+const bothReaders =
+  ({ sink }: Query) =>
+  (options: SourceOptions): Readers => ({
+    offsets: createOffsetReader(options),
+    ranges: createRangeReader({ ...options, reusesBuffers: sink.copiesBytes === true }),
+  })
 
 const closeReaders = async ({ offsets, ranges }: Readers): Promise<void> => {
   await Promise.allSettled([offsets.close(), ranges.close()])
@@ -149,7 +151,7 @@ export type OpenFunction = (query: Query) => FunctionParts
 export const openPlanner: OpenFunction = (query) =>
   openFunction(query, currentGeneration, (options) => ({ offsets: createOffsetReader(options), ranges: noRanges }))
 
-export const openWorker: OpenFunction = (query) => openFunction(query, readGeneration, bothReaders)
+export const openWorker: OpenFunction = (query) => openFunction(query, readGeneration, bothReaders(query))
 
 /** Without Kafka (decision 12). */
 export const openCommitter: OpenFunction = (query) =>

@@ -73,7 +73,7 @@ export interface RowBatch {
 
 /** Byte strings as places in one buffer, so that they can be copied on without a view of each. */
 export interface ByteSpans {
-  readonly bytes: Uint8Array
+  readonly bytes: Buffer
   /** The i-th begins at `cells[first + i * stride]`; the cell after that is its length, -1 for null. */
   readonly cells: Int32Array
   readonly first: number

@@ -90,11 +90,8 @@ test('the decoder gives the same records in bulk', () => {
       for (const batch of decoded(wire)) {
         const { bulk } = batch
         if (bulk === undefined) throw new Error('there is no bulk form')
-        const [offsets, timestamps] = [new BigInt64Array(batch.length), new BigInt64Array(batch.length)]
-        bulk.offsets(offsets)
-        bulk.timestamps(timestamps)
-        expect([...offsets]).toEqual(each(batch, (i) => batch.offset(i)))
-        expect([...timestamps]).toEqual(each(batch, (i) => batch.timestamp(i)))
+        expect([...bulk.offsets].slice(0, batch.length)).toEqual(each(batch, (i) => batch.offset(i)))
+        expect([...bulk.timestamps].slice(0, batch.length)).toEqual(each(batch, (i) => batch.timestamp(i)))
         expect(viewsOf(bulk.keys)).toEqual(each(batch, (i) => batch.key(i)))
         expect(viewsOf(bulk.values)).toEqual(each(batch, (i) => batch.value(i)))
         expect(bulk.hasHeaders).toBe(each(batch, (i) => batch.headers(i)).some((headers) => headers !== null))

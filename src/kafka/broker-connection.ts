@@ -4,6 +4,7 @@ import { connect as connectTls } from 'node:tls'
 import { reasonOf, SluiceError } from '../errors.ts'
 import { throwIfAborted } from './abort.ts'
 import { addressText, type BrokerAddress, type ConnectionSettings } from './connection-settings.ts'
+import { FrameReader, type FrameBuffers } from './frame-reader.ts'
 import {
   createKafkajsConnection,
   lateAnswerCheck,
@@ -22,6 +23,8 @@ export interface BrokerRequest {
   encode(version: number): Buffer
   /** Milliseconds that the broker may hold the request back on purpose. */
   readonly waitMs?: number
+  /** Where the answer goes; default: into new memory. */
+  readonly buffers?: FrameBuffers
 }
 
 export interface BrokerResponse {
@@ -50,6 +53,7 @@ export class BrokerConnection {
   readonly address: BrokerAddress
   readonly #settings: ConnectionSettings
   readonly #connection: KafkajsConnection
+  readonly #frames = new FrameReader((frame) => this.#receive(frame))
   #socket: Socket | null = null
   #broken = false
   #versions: ApiVersions = {}
@@ -101,6 +105,7 @@ export class BrokerConnection {
    */
   async request(request: BrokerRequest, signal: AbortSignal): Promise<BrokerResponse> {
     const version = this.#versionOf(request)
+    this.#frames.expect(request.buffers)
     try {
       const body = await this.#guarded(this.#send(request, version), signal, null)
       return { version, body }
@@ -236,14 +241,30 @@ export class BrokerConnection {
     return new SluiceError('KAFKA_UNREACHABLE', { brokers: addressText(this.address), reason }, cause)
   }
 
+  /** kafkajs gets each answer in one piece, which it neither collects nor copies. */
+  #receive(frame: Buffer): void {
+    if (this.#connection.bytesBuffered === 0) this.#connection.chunks = []
+    this.#socket?.emit('data', frame)
+  }
+
   #openSocket(onConnect: () => void): Socket {
     const { host, port } = this.address
     const { tls } = this.#settings
     const servername = isIP(host) === 0 ? { servername: host } : {}
-    const socket =
-      tls === null
-        ? connectTcp({ host, port }, onConnect)
-        : connectTls({ host, port, ...servername, ...tls }, onConnect)
+    const onread = {
+      buffer: () => this.#frames.room(),
+      callback: (count: number) => {
+        try {
+          this.#frames.received(count)
+        } catch (e) {
+          socket.destroy(e instanceof Error ? e : new Error(String(e)))
+        }
+        return true
+      },
+    }
+    const target = { host, port, onread }
+    const socket: Socket =
+      tls === null ? connectTcp(target, onConnect) : connectTls({ ...target, ...servername, ...tls }, onConnect)
     socket.setNoDelay(true)
     socket.setKeepAlive(true, 60_000)
     const broke = (): void => {

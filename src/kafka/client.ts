@@ -11,6 +11,7 @@ import { brokerErrorCode, brokerErrorName } from './broker-errors.ts'
 import { ConnectionPool } from './connection-pool.ts'
 import { addressText, type BrokerAddress, type ConnectionSettings } from './connection-settings.ts'
 import { encodeFetchRequest, FETCH_API, FETCH_VERSIONS, type FetchRequest } from './fetch-request.ts'
+import type { FrameBuffers } from './frame-reader.ts'
 import {
   decodeListOffsetsResponse,
   encodeListOffsetsRequest,
@@ -62,8 +63,8 @@ export interface Cluster {
     level: IsolationLevel,
     signal: AbortSignal
   ): Promise<readonly OffsetAnswer[]>
-  /** The body of a Fetch answer, version 11. */
-  fetchRaw(leader: BrokerAddress, request: FetchRequest, signal: AbortSignal): Promise<Buffer>
+  /** The body of a Fetch answer, version 11; in a buffer of `buffers`, where that is given. */
+  fetchRaw(leader: BrokerAddress, request: FetchRequest, signal: AbortSignal, buffers?: FrameBuffers): Promise<Buffer>
   /** Ends the idle connections to one broker. */
   dropConnections(address: BrokerAddress): Promise<void>
   /** Ends every connection at once, leaving no socket and no timer; the cluster may be used again. */
@@ -125,13 +126,19 @@ class KafkaCluster implements Cluster {
     return decoded('ListOffsets', addressText(leader), () => decodeListOffsetsResponse(body))
   }
 
-  async fetchRaw(leader: BrokerAddress, fetch: FetchRequest, signal: AbortSignal): Promise<Buffer> {
+  async fetchRaw(
+    leader: BrokerAddress,
+    fetch: FetchRequest,
+    signal: AbortSignal,
+    buffers?: FrameBuffers
+  ): Promise<Buffer> {
     const request: BrokerRequest = {
       apiKey: FETCH_API,
       apiName: 'Fetch',
       versions: FETCH_VERSIONS,
       encode: () => encodeFetchRequest(fetch),
       waitMs: fetch.maxWaitMs,
+      ...(buffers !== undefined && { buffers }),
     }
     return (await this.#pool.send(leader, request, signal)).body
   }

@@ -32,6 +32,9 @@ export interface KafkajsConnection {
   send<T>(request: KafkajsRequest<T>): Promise<T>
   setVersions(versions: Readonly<Record<number, { minVersion: number; maxVersion: number }>>): void
   setSupportAuthenticationProtocol(supported: boolean): void
+  /** What its socket has received and no answer has taken; an answer after an empty rest would be joined to it, by a copy. */
+  chunks: Buffer[]
+  readonly bytesBuffered: number
 }
 
 export interface KafkajsLogger {
@@ -78,6 +81,8 @@ export function createKafkajsConnection(options: KafkajsConnectionOptions): Kafk
   const queue = queueOf(connection)
   if (typeof queue !== 'object' || queue === null || !Array.isArray(Reflect.get(queue, 'pending')))
     throw new SluiceError('KAFKAJS_SHAPE_CHANGED', { what: 'network/connection: requestQueue.pending' })
+  if (!Array.isArray(Reflect.get(connection, 'chunks')) || Reflect.get(connection, 'bytesBuffered') !== 0)
+    throw new SluiceError('KAFKAJS_SHAPE_CHANGED', { what: 'network/connection: chunks, bytesBuffered' })
   return connection as KafkajsConnection // the methods were looked up one by one above
 }
 

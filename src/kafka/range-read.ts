@@ -7,18 +7,22 @@ import type { OffsetRange } from '../ranges.ts'
 import { pause, throwIfAborted } from './abort.ts'
 import { brokerErrorCode, brokerErrorName, isPassing } from './broker-errors.ts'
 import type { Cluster, Leader } from './client.ts'
-import { parseFetchResponse, type FetchedPartition } from './fetch-response.ts'
+import type { FetchedPartition } from './fetch-response.ts'
 import { EARLIEST, LATEST } from './list-offsets.ts'
 import { judgeOutOfRange } from './out-of-range.ts'
+import { PartitionFetches } from './partition-fetches.ts'
 import { listPartitionOffsets } from './partition-offsets.ts'
 import { Patience } from './patience.ts'
-import { decodeRecords } from './record-batch.ts'
+import { decodeRecords, unverifiedReach, type RecordsEnd } from './record-batch.ts'
+import { RecordScratch } from './record-reader.ts'
 
 export interface RangeLimits {
   readonly failOnDataLoss: boolean
   readonly pollTimeoutMs: number
   readonly fetchBytes: number
   readonly fetchMaxWaitMs: number
+  /** Bytes of a batch are written over when the next one is asked for. */
+  readonly reusesBuffers: boolean
 }
 
 /** A broker without data answers at once in some states; we ask no more often than this. */
@@ -35,6 +39,8 @@ export class RangeRead {
   readonly #cluster: Cluster
   readonly #range: OffsetRange
   readonly #isolation: IsolationLevel
+  readonly #fetches: PartitionFetches
+  readonly #scratch: RecordScratch | null
   readonly #limits: RangeLimits
   readonly #signal: AbortSignal
   readonly #step: string
@@ -42,7 +48,6 @@ export class RangeRead {
   readonly #dataLoss: DataLossFinding[] = []
   #position: bigint
   #highWatermark: bigint | null = null
-  #fetchBytes: number
   /** When the position last moved. */
   #movedAt = performance.now()
   /** Where bytes were damaged once already. */
@@ -63,7 +68,9 @@ export class RangeRead {
     this.#step = `Reading ${nameOf(range)} [${range.from}, ${range.until})`
     this.#patience = new Patience(this.#step)
     this.#position = range.from
-    this.#fetchBytes = limits.fetchBytes
+    const { fetchBytes: maxBytes, reusesBuffers } = limits
+    this.#scratch = reusesBuffers ? new RecordScratch() : null
+    this.#fetches = new PartitionFetches(cluster, range, { isolation, maxBytes, reusesBuffers }, signal)
   }
 
   /** Ends only when the position has reached the end of the range, or the caller has enough: an empty answer ends nothing (B33). */
@@ -71,30 +78,42 @@ export class RangeRead {
     const { from, until } = this.#range
     const end = (): RangeEnd => ({ highWatermark: this.#highWatermark, dataLoss: this.#dataLoss })
     this.#movedAt = performance.now()
-    while (this.#position < until) {
-      throwIfAborted(this.#signal, this.#step)
-      if (this.#position > from && isEnough()) return { ...end(), stoppedAt: this.#position }
-      const fetched = await this.#fetch()
-      if (fetched !== null) yield* this.#deliver(fetched, isEnough)
+    try {
+      while (this.#position < until) {
+        throwIfAborted(this.#signal, this.#step)
+        if (this.#position > from && isEnough()) return { ...end(), stoppedAt: this.#position }
+        const fetched = await this.#fetch()
+        if (fetched === null) continue
+        const batches = this.#opened(fetched)
+        const before = this.#position
+        for (let isMore = true; isMore;) {
+          const next = this.#decoded(() => batches.next())
+          if (next instanceof SluiceError) {
+            await this.#damaged(next, fetched.leader)
+            break
+          }
+          if (next.done === true) {
+            await this.#ended(next.value, before)
+            break
+          }
+          yield next.value
+          this.#moveTo(next.value.nextOffset)
+          isMore = !isEnough()
+        }
+      }
+    } finally {
+      await this.#fetches.stop()
     }
     return end()
   }
 
   /** One attempt; null where it brought nothing and the next one may follow. */
   async #fetch(): Promise<Fetched | null> {
-    let leader: Leader
-    let partition: FetchedPartition
-    try {
-      const answer = await this.#cluster.leaderOf(this.#range, this.#signal)
-      if (answer.kind === 'absent') return await this.#absent()
-      if (answer.kind === 'none') return await this.#failed(this.#unreachable(answer.reason))
-      leader = answer
-      partition = await this.#ask(leader)
-    } catch (e) {
-      if (isSluiceError(e, 'KAFKA_UNREACHABLE')) return this.#failed(e)
-      if (isSluiceError(e, 'KAFKA_RESPONSE_MALFORMED')) return this.#failed(e)
-      throw e
-    }
+    const answer = await this.#fetches.at(this.#position, this.#maxWaitMs())
+    if (answer.kind === 'absent') return this.#absent()
+    if (answer.kind === 'none') return this.#failed(this.#unreachable(answer.reason))
+    if (answer.kind === 'failed') return this.#failed(answer.error)
+    const { leader, partition } = answer
     switch (partition.errorCode) {
       case brokerErrorCode.none:
         return { leader, partition }
@@ -105,50 +124,40 @@ export class RangeRead {
     }
   }
 
-  async #ask(leader: Leader): Promise<FetchedPartition> {
-    const { topic, partition } = this.#range
+  #maxWaitMs(): number {
     const left = this.#movedAt + this.#limits.pollTimeoutMs - performance.now()
-    const request = {
-      topic,
-      partition,
-      offset: this.#position,
-      isolationLevel: this.#isolation,
-      maxBytes: this.#fetchBytes,
-      maxWaitMs: Math.max(0, Math.min(this.#limits.fetchMaxWaitMs, Math.ceil(left))),
-      leaderEpoch: leader.leaderEpoch,
-    }
-    const response = parseFetchResponse(await this.#cluster.fetchRaw(leader.address, request, this.#signal))
-    const found = response.partitions.find((one) => one.topic === topic && one.partition === partition)
-    if (found === undefined) throw this.#unreachable(brokerErrorName(response.errorCode))
-    return found
+    return Math.max(0, Math.min(this.#limits.fetchMaxWaitMs, Math.ceil(left)))
   }
 
-  async *#deliver({ leader, partition }: Fetched, isEnough: () => boolean): AsyncGenerator<RecordBatch, void> {
+  /** The batches of an answer, the next answer on its way. */
+  #opened({ partition }: Fetched): ReturnType<typeof decodeRecords> {
     this.#patience.renew()
     if (partition.highWatermark >= 0n) this.#highWatermark = partition.highWatermark
     this.#agedOut(partition)
-    const before = this.#position
-    const { until } = this.#range
+    this.#askAhead(partition.records)
     const { topic, abortedTransactions } = partition
-    const context = { topic, partition: partition.partition, isolationLevel: this.#isolation, abortedTransactions }
-    const batches = decodeRecords(partition.records, { from: this.#position, until }, context)
-    for (;;) {
-      const next = this.#decoded(() => batches.next())
-      if (next instanceof SluiceError) {
-        await this.#damaged(next, leader)
-        return
-      }
-      if (next.done === true) {
-        this.#moveTo(next.value.nextOffset)
-        if (next.value.completeBatches === 0 && next.value.cutOffBytes !== null)
-          this.#askForMore(next.value.cutOffBytes)
-        break
-      }
-      yield next.value
-      this.#moveTo(next.value.nextOffset)
-      if (isEnough()) return
+    const context = {
+      topic,
+      partition: partition.partition,
+      isolationLevel: this.#isolation,
+      abortedTransactions,
+      ...(this.#scratch !== null && { scratch: this.#scratch }),
     }
+    return decodeRecords(partition.records, { from: this.#position, until: this.#range.until }, context)
+  }
+
+  async #ended({ nextOffset, completeBatches, cutOffBytes }: RecordsEnd, before: bigint): Promise<void> {
+    this.#moveTo(nextOffset)
+    if (completeBatches === 0 && cutOffBytes !== null) this.#askForMore(cutOffBytes)
     if (this.#position === before) await this.#standstill()
+  }
+
+  /** The next fetch begins where these bytes say that they end; if they are wrong about it, its answer is dropped. */
+  #askAhead(records: Buffer): void {
+    const reach = unverifiedReach(records)
+    if (reach === null || reach <= this.#position) return
+    this.#fetches.learn(records.length, reach - this.#position)
+    this.#fetches.ahead(reach, this.#maxWaitMs())
   }
 
   /** Damage is a value: what was yielded before it stays good, and the same offset is asked for again. */
@@ -178,14 +187,15 @@ export class RangeRead {
   /** Not even one batch fitted (B32). Brokers send the first one whole, so this is for those that do not. */
   #askForMore(bytes: number): void {
     const { topic, partition } = this.#range
-    if (this.#fetchBytes >= Math.min(bytes, MAX_FETCH_BYTES))
+    const { maxBytes } = this.#fetches
+    if (maxBytes >= Math.min(bytes, MAX_FETCH_BYTES))
       throw new SluiceError('CORRUPT_RECORD_BATCH', {
         topic,
         partition,
         offset: String(this.#position),
-        reason: `its length says ${bytes} bytes, and a fetch of ${this.#fetchBytes} bytes does not hold it`,
+        reason: `its length says ${bytes} bytes, and a fetch of ${maxBytes} bytes does not hold it`,
       })
-    this.#fetchBytes = Math.min(2 * this.#fetchBytes, MAX_FETCH_BYTES)
+    this.#fetches.maxBytes = Math.min(2 * maxBytes, MAX_FETCH_BYTES)
   }
 
   /** The log start passed our position while it was being read: what lies before the first batch is gone, not a gap. */

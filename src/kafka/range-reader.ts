@@ -12,6 +12,8 @@ export interface RangeReaderOptions {
   readonly failOnDataLoss: boolean
   /** How long a range may stand still without an error before it fails with KAFKA_TIMEOUT. */
   readonly pollTimeoutMs: number
+  /** Keys, values and headers of a batch are written over when the next one is asked for. Default: they stay. */
+  readonly reusesBuffers?: boolean
 }
 
 /**
@@ -40,9 +42,9 @@ class KafkaRangeReader implements RangeReader {
     signal: AbortSignal,
     isEnough?: () => boolean
   ): AsyncGenerator<RecordBatch, RangeEnd> {
-    const { failOnDataLoss, pollTimeoutMs } = this.#options
+    const { failOnDataLoss, pollTimeoutMs, reusesBuffers = false } = this.#options
     const { fetchBytes, fetchMaxWaitMs } = this.#settings
-    const limits = { failOnDataLoss, pollTimeoutMs, fetchBytes, fetchMaxWaitMs }
+    const limits = { failOnDataLoss, pollTimeoutMs, fetchBytes, fetchMaxWaitMs, reusesBuffers }
     const either = AbortSignal.any([signal, this.#closed.signal])
     return new RangeRead(this.#cluster, range, isolation, limits, either).batches(isEnough)
   }

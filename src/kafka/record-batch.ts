@@ -9,7 +9,7 @@ import type { AbortedTransaction } from './aborted-transactions.ts'
 import { HEADER_BYTES, batchSize, readBatchHeader } from './batch-header.ts'
 import type { BatchHeader } from './batch-header.ts'
 import { decompress } from './codecs.ts'
-import { readRecords } from './record-reader.ts'
+import { readRecords, RecordScratch } from './record-reader.ts'
 import type { RecordColumns } from './record-reader.ts'
 import { DamagedBytes, UnsupportedBytes } from './refusal.ts'
 import { WireBatch } from './wire-batch.ts'
@@ -22,6 +22,8 @@ export interface DecodeContext {
   readonly isolationLevel: IsolationLevel
   /** Of the same answer as the bytes; in any order. */
   readonly abortedTransactions: readonly AbortedTransaction[]
+  /** Where batches are read into, each over the one before. Default: into new memory. */
+  readonly scratch?: RecordScratch
 }
 
 /** What an answer tells beside its records. */
@@ -68,10 +70,11 @@ export function* decodeRecords(
     const end = start + size
     if (end > bytes.length) return { nextOffset: position, completeBatches, cutOffBytes: size }
     const header = named(context, bytes, start, position, () => headerAfter(previous, bytes, start, end))
+    const scratch = context.scratch ?? new RecordScratch()
     const batch = named(context, bytes, start, position, () =>
-      visibleRecords(bytes.subarray(start, end), header, range, aborted)
+      visibleRecords(bytes.subarray(start, end), header, { ...range, scratch }, aborted)
     )
-    if (batch !== null && batch.length > 0) yield new WireBatch(context.topic, context.partition, header, batch)
+    if (batch !== null && batch.length > 0) yield new WireBatch(context, header, batch, scratch)
     // A batch from beyond the range tells that nothing is left in it: compaction took the offsets between.
     const reached = header.baseOffset >= range.until ? header.baseOffset : header.lastOffset + 1n
     if (reached > position) position = reached
@@ -84,6 +87,21 @@ export function* decodeRecords(
   return { nextOffset: position, completeBatches, cutOffBytes: null }
 }
 
+/**
+ * The offset after the last whole batch of an answer as its header says, unchecked; null where there is none. It is good
+ * for a guess of where the next fetch begins, made before anything is decoded.
+ */
+export function unverifiedReach(bytes: Buffer): bigint | null {
+  let last = -1
+  for (let at = 0; at + HEADER_BYTES <= bytes.length;) {
+    const end = at + 12 + bytes.readInt32BE(at + 8)
+    if (end < at + HEADER_BYTES || end > bytes.length) break
+    last = at
+    at = end
+  }
+  return last < 0 ? null : bytes.readBigInt64BE(last) + BigInt(bytes.readInt32BE(last + 23)) + 1n
+}
+
 function headerAfter(previous: bigint, bytes: Buffer, at: number, end: number): BatchHeader {
   const header = readBatchHeader(bytes, at, end)
   if (header.baseOffset <= previous) throw new DamagedBytes(`it follows a batch that ends at offset ${previous}`)
@@ -94,7 +112,7 @@ function headerAfter(previous: bigint, bytes: Buffer, at: number, end: number): 
 function visibleRecords(
   batch: Buffer,
   header: BatchHeader,
-  range: { readonly from: bigint; readonly until: bigint },
+  range: { readonly from: bigint; readonly until: bigint; readonly scratch: RecordScratch },
   aborted: AbortedTransactions
 ): RecordColumns | null {
   const insideAborted = aborted.reach(header)
@@ -106,29 +124,34 @@ function visibleRecords(
   if (header.lastOffset < range.from || header.baseOffset >= range.until) return null
   const first = range.from - header.baseOffset
   const last = range.until - 1n - header.baseOffset
-  return recordsOf(
-    batch,
-    header,
-    first < 0n ? 0 : Number(first),
-    last > header.lastOffsetDelta ? header.lastOffsetDelta : Number(last)
-  )
+  const selection = {
+    first: first < 0n ? 0 : Number(first),
+    last: last > header.lastOffsetDelta ? header.lastOffsetDelta : Number(last),
+  }
+  return recordsOf(batch, header, selection, range.scratch)
 }
 
 /** Null for a marker that compaction has removed. */
 function controlType(batch: Buffer, header: BatchHeader): number | null {
-  const records = recordsOf(batch, header, 0, header.lastOffsetDelta)
+  const scratch = new RecordScratch()
+  const records = recordsOf(batch, header, { first: 0, last: header.lastOffsetDelta }, scratch)
   if (records.length === 0) return null
-  const key = new WireBatch('', 0, header, records).key(0)
+  const key = new WireBatch({ topic: '', partition: 0 }, header, records, scratch).key(0)
   if (key === null || key.length < 4) throw new DamagedBytes('a control record has no type')
   return Buffer.from(key.buffer, key.byteOffset, key.length).readInt16BE(2)
 }
 
-function recordsOf(batch: Buffer, header: BatchHeader, first: number, last: number): RecordColumns {
+function recordsOf(
+  batch: Buffer,
+  header: BatchHeader,
+  wanted: { readonly first: number; readonly last: number },
+  scratch: RecordScratch
+): RecordColumns {
   const { codec, count, lastOffsetDelta } = header
   const compressed = codec !== 0 && batch.length > HEADER_BYTES
   const bytes = compressed ? decompress(codec, batch.subarray(HEADER_BYTES)) : batch
   const start = compressed ? 0 : HEADER_BYTES
-  return readRecords(bytes, { start, end: bytes.length, count, lastOffsetDelta, first, last })
+  return readRecords(bytes, { start, end: bytes.length, count, lastOffsetDelta, ...wanted }, scratch)
 }
 
 /** Adds the place to a refusal: the batch's base offset, or the position where even that is cut off. */

@@ -32,6 +32,28 @@ export interface RecordColumns {
   readonly hasHeaders: boolean
 }
 
+/** Arrays that one batch after the other is read into; the batch before is lost then. */
+export class RecordScratch {
+  #cells = new Int32Array(0)
+  #offsets = new BigInt64Array(0)
+  #timestamps = new BigInt64Array(0)
+
+  cells(length: number): Int32Array {
+    if (this.#cells.length < length) this.#cells = new Int32Array(length)
+    return this.#cells
+  }
+
+  offsets(length: number): BigInt64Array {
+    if (this.#offsets.length < length) this.#offsets = new BigInt64Array(length)
+    return this.#offsets
+  }
+
+  timestamps(length: number): BigInt64Array {
+    if (this.#timestamps.length < length) this.#timestamps = new BigInt64Array(length)
+    return this.#timestamps
+  }
+}
+
 /** What a batch's header says about the records, and which of them are wanted. */
 export interface RecordSelection {
   /** Where the first record begins. The records end with the bytes. */
@@ -45,13 +67,13 @@ export interface RecordSelection {
 }
 
 /** @throws DamagedBytes where anything contradicts the format or the header; UnsupportedBytes above MAX_RECORDS. */
-export function readRecords(bytes: Buffer, selection: RecordSelection): RecordColumns {
+export function readRecords(bytes: Buffer, selection: RecordSelection, scratch: RecordScratch): RecordColumns {
   const { start, end, count, lastOffsetDelta, first, last } = selection
   if (count < 0 || count * LEAST_RECORD_BYTES > end - start)
     throw new DamagedBytes(`its header counts ${count} records, its records take ${end - start} bytes`)
   if (count > MAX_RECORDS) throw new UnsupportedBytes(`it holds ${count} records, more than ${MAX_RECORDS}`)
   // One row more than are wanted: each record is read into the next free row, and keeps it if it is in the range.
-  const cells = new Int32Array(CELLS * (1 + Math.max(0, Math.min(count, last - first + 1))))
+  const cells = scratch.cells(CELLS * (1 + Math.max(0, Math.min(count, last - first + 1))))
   const reader = new RecordReader(bytes, start, end)
   let row = 0
   let previous = -1

@@ -1,6 +1,7 @@
 /** The records of one wire batch that lie in the asked-for range, as views into its bytes. */
 import { setSafe, wordsOf } from '../int64.ts'
 import type { BulkRecords, Header, RecordBatch } from '../ports.ts'
+import type { TopicPartition } from '../offsets.ts'
 import type { ByteSpans } from '../schema.ts'
 import {
   CELLS,
@@ -14,7 +15,7 @@ import {
   VALUE_AT,
   VALUE_LENGTH,
 } from './record-reader.ts'
-import type { RecordColumns } from './record-reader.ts'
+import type { RecordColumns, RecordScratch } from './record-reader.ts'
 import type { BatchHeader } from './batch-header.ts'
 
 /** Numbers of this size stay exact when an int32 or a delta of 52 bits is added. */
@@ -32,8 +33,16 @@ export class WireBatch implements RecordBatch {
   readonly #bytes: Buffer
   readonly #cells: Int32Array
   readonly #hasHeaders: boolean
+  readonly #scratch: RecordScratch
+  #bulk: BulkRecords | null = null
 
-  constructor(topic: string, partition: number, header: BatchHeader, columns: RecordColumns) {
+  /** `columns` was read into the scratch, which also takes the bulk form. */
+  constructor(
+    { topic, partition }: TopicPartition,
+    header: BatchHeader,
+    columns: RecordColumns,
+    scratch: RecordScratch
+  ) {
     this.topic = topic
     this.partition = partition
     this.length = columns.length
@@ -43,16 +52,18 @@ export class WireBatch implements RecordBatch {
     this.#bytes = columns.bytes
     this.#cells = columns.cells
     this.#hasHeaders = columns.hasHeaders
+    this.#scratch = scratch
   }
 
   get bulk(): BulkRecords {
-    return {
+    this.#bulk ??= {
       keys: this.#spans(KEY_AT),
       values: this.#spans(VALUE_AT),
       hasHeaders: this.#hasHeaders,
-      offsets: (into) => this.#offsets(into),
-      timestamps: (into) => this.#timestamps(into),
+      offsets: this.#offsets(this.#scratch.offsets(this.length)),
+      timestamps: this.#timestamps(this.#scratch.timestamps(this.length)),
     }
+    return this.#bulk
   }
 
   offset(i: number): bigint {
@@ -93,34 +104,29 @@ export class WireBatch implements RecordBatch {
     return { bytes: this.#bytes, cells: this.#cells, first, stride: CELLS, length: this.length }
   }
 
-  #offsets(into: BigInt64Array): void {
+  #offsets(into: BigInt64Array): BigInt64Array {
     const base = this.#header.baseOffset
-    if (base > MAX_BASE) {
-      for (let i = 0; i < this.length; i++) into[i] = this.offset(i)
-      return
+    if (base > MAX_BASE) for (let i = 0; i < this.length; i++) into[i] = this.offset(i)
+    else {
+      const [words, cells, start] = [wordsOf(into), this.#cells, Number(base)]
+      for (let i = 0, cell = OFFSET_DELTA; i < this.length; i++, cell += CELLS)
+        setSafe(words, i, start + (cells[cell] ?? 0))
     }
-    const [words, cells, start] = [wordsOf(into), this.#cells, Number(base)]
-    for (let i = 0, cell = OFFSET_DELTA; i < this.length; i++, cell += CELLS)
-      setSafe(words, i, start + (cells[cell] ?? 0))
+    return into
   }
 
-  #timestamps(into: BigInt64Array): void {
+  #timestamps(into: BigInt64Array): BigInt64Array {
     const { logAppendTime, maxTimestamp, baseTimestamp: base } = this.#header
-    if (logAppendTime) {
-      into.fill(maxTimestamp, 0, this.length)
-      return
-    }
-    if (base > MAX_BASE || base < -MAX_BASE) {
-      for (let i = 0; i < this.length; i++) into[i] = this.timestamp(i)
-      return
-    }
+    if (logAppendTime) return into.fill(maxTimestamp, 0, this.length)
     const [words, cells, start] = [wordsOf(into), this.#cells, Number(base)]
+    const isSafe = base <= MAX_BASE && base >= -MAX_BASE
     for (let i = 0, cell = 0; i < this.length; i++, cell += CELLS) {
       const high = cells[cell + TIMESTAMP_HIGH] ?? 0
-      if (high < MAX_HIGH && high >= -MAX_HIGH)
+      if (isSafe && high < MAX_HIGH && high >= -MAX_HIGH)
         setSafe(words, i, start + high * 2 ** 32 + ((cells[cell + TIMESTAMP_LOW] ?? 0) >>> 0))
       else into[i] = this.timestamp(i)
     }
+    return into
   }
 
   #field(i: number, at: number, length: number): Uint8Array | null {

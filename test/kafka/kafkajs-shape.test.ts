@@ -29,6 +29,8 @@ const create = async () => (await import('../../src/kafka/kafkajs-shape.ts')).cr
 
 class Complete {
   requestQueue = { pending: [] }
+  chunks = []
+  bytesBuffered = 0
   connect() {}
   authenticate() {}
   send() {}
@@ -45,6 +47,7 @@ describe('the internals of kafkajs', () => {
     ['the connection is no class', connectionModule, {}, 'network/connection'],
     ['a method is gone', connectionModule, () => {}, 'network/connection: connect'],
     ['the queue is another', connectionModule, class extends Complete { override requestQueue = { pending: null as never } }, 'requestQueue.pending'], // prettier-ignore
+    ['what was received is another', connectionModule, class extends Complete { override chunks = null as never }, 'chunks, bytesBuffered'], // prettier-ignore
     ['the timer is gone', queueModule, () => {}, 'network/requestQueue: scheduleCheckPendingRequests'],
   ])('%s: refused by name', async (_name, module, replacement, what) => {
     vi.doMock(module, () => ({ default: replacement }))

@@ -66,7 +66,14 @@ async function readAll(
   limits: Partial<RangeLimits> = {},
   isEnough?: () => boolean
 ): Promise<Result> {
-  const all = { failOnDataLoss: true, pollTimeoutMs: 120_000, fetchBytes: 1000, fetchMaxWaitMs: 500, ...limits }
+  const all = {
+    failOnDataLoss: true,
+    pollTimeoutMs: 120_000,
+    fetchBytes: 1000,
+    fetchMaxWaitMs: 500,
+    reusesBuffers: false,
+    ...limits,
+  }
   const range = { topic: 't', partition: 0, from, until }
   const reading = new RangeRead(cluster, range, 'read_uncommitted', all, new AbortController().signal).batches(isEnough)
   const offsets: number[] = []
