@@ -203,8 +203,9 @@ describe('transactions', () => {
     await plain.send(topic, [{ value: 'plain6' }])
     const read = async (isolation: 'read_committed' | 'read_uncommitted', until: number) =>
       (await readRows(reader, { topic, from: 0, until }, { isolation })).rows
-    expect(offsetsOf(await read('read_committed', 7))).toEqual([6])
-    expect(offsetsOf(await read('read_uncommitted', 7))).toEqual([0, 1, 2, 4, 6])
+    // By value: the brokers write an abort's marker after they answered, so a marker may stand behind a later record.
+    expect(textsOf(await read('read_committed', 7))).toEqual(['plain6'])
+    expect(textsOf(await read('read_uncommitted', 7))).toEqual(['a0', 'a1', 'b2', 'a4', 'plain6'])
     await a.begin()
     await a.send(topic, [
       { key: zeroKey, value: 'aborted7' },

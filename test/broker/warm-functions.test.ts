@@ -222,7 +222,7 @@ describe('idle connections', () => {
     const { all } = proxy.connections()
     await ask(cluster, MAX_IDLE_CONNECTIONS)
     expect(proxy.connections()).toEqual({ open: MAX_IDLE_CONNECTIONS, all })
-    expect(countTimers()).toBe(timers)
+    expect(countTimers()).toBeLessThanOrEqual(timers) // those of others may have ended meanwhile
     await cluster.close()
     await vi.waitFor(() => expect(proxy.connections().open).toBe(0))
   })
