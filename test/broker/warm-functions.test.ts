@@ -104,7 +104,7 @@ describe('a warm function', () => {
       expect(await batch()).toBe('committed')
     }
     expect(proxy.connections()).toEqual({ open, all })
-    expect(countTimers()).toBe(timers)
+    expect(countTimers()).toBeLessThanOrEqual(timers)
     expect(rowsOf(rows)).toEqual(expected())
   })
 
