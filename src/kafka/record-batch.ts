@@ -8,7 +8,7 @@ import { AbortedTransactions } from './aborted-transactions.ts'
 import type { AbortedTransaction } from './aborted-transactions.ts'
 import { HEADER_BYTES, batchSize, readBatchHeader } from './batch-header.ts'
 import type { BatchHeader } from './batch-header.ts'
-import { decompress } from './codecs.ts'
+import { decompress, release } from './codecs.ts'
 import { readRecords, RecordScratch } from './record-reader.ts'
 import type { RecordColumns } from './record-reader.ts'
 import { DamagedBytes, UnsupportedBytes } from './refusal.ts'
@@ -44,6 +44,8 @@ export interface RecordsEnd {
 
 /** The key of a control record: version, type; type 0 aborts, 1 commits, others concern Kafka alone. */
 const ABORT_MARKER = 0
+/** gzip and zstd come out of zlib, into memory of their own. */
+const zlibCodecs: ReadonlySet<number> = new Set([1, 4])
 
 /**
  * Yields the visible records of `[from, until)`, one batch for each wire batch that has any, and returns how far the
@@ -75,6 +77,14 @@ export function* decodeRecords(
       visibleRecords(bytes.subarray(start, end), header, { ...range, scratch }, aborted)
     )
     if (batch !== null && batch.length > 0) yield new WireBatch(context, header, batch, scratch)
+    // Whoever asked for the next batch is done with this one.
+    if (
+      context.scratch !== undefined &&
+      batch !== null &&
+      batch.bytes.buffer !== bytes.buffer &&
+      zlibCodecs.has(header.codec)
+    )
+      release(batch.bytes)
     // A batch from beyond the range tells that nothing is left in it: compaction took the offsets between.
     const reached = header.baseOffset >= range.until ? header.baseOffset : header.lastOffset + 1n
     if (reached > position) position = reached

@@ -3,6 +3,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isSluiceError } from '../../src/errors.ts'
 import { MAX_DECOMPRESSED_BYTES } from '../../src/kafka/codecs.ts'
+import { RecordScratch } from '../../src/kafka/record-reader.ts'
 import { MAX_INT64 } from '../../src/offsets.ts'
 import { decodeAll, hex, plainContext } from '../support/decoded-records.ts'
 import type { Decoded, DecodedRow } from '../support/decoded-records.ts'
@@ -102,6 +103,7 @@ test('what was encoded comes out: random records, codecs, holes, transactions an
         fc.pre(from < next)
         const decoded = decodeAll(bytes, { from, until }, context)
         expect(decoded.rows).toEqual(rows.filter((r) => r.offset >= from && r.offset < until))
+        expect(decodeAll(bytes, { from, until }, { ...context, scratch: new RecordScratch() })).toEqual(decoded)
         expect(decoded.end.nextOffset >= (until < next ? until : next)).toBe(true)
         expect(decoded.end.cutOffBytes).toBe(null)
       }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { decodeRecords } from '../../src/kafka/record-batch.ts'
+import { RecordScratch } from '../../src/kafka/record-reader.ts'
 import { MAX_INT64 } from '../../src/offsets.ts'
 import { decodeAll, offsetsOfRows, plainContext, textsOf } from '../support/decoded-records.ts'
 import { DEFAULT_TIMESTAMP, codecNames, varint } from '../support/record-batch-encoder.ts'
@@ -219,4 +220,14 @@ describe('B28 codecs', () => {
       `orders-3 at offset 40 cannot be read: its compression codec has the unknown id ${codecId}`
     )
   })
+})
+
+test('batches are read over one another; an empty one of a codec leaves the answer as it is', () => {
+  const empty = batchAt(0n, [], { codec: 'zstd', compressed: Buffer.alloc(0), lastOffsetDelta: 4 })
+  const large = batchAt(5n, [{ value: 'x'.repeat(200_000) }])
+  const zipped = batchAt(6n, [{ value: 'y'.repeat(200_000) }], { codec: 'zstd' })
+  const answer = Buffer.concat([empty, large, zipped, batchAt(7n, numbered(3))])
+  const decoded = decodeAll(answer, {}, { ...plainContext, scratch: new RecordScratch() })
+  expect(decoded.rows).toEqual(decodeAll(answer).rows)
+  expect(offsetsOfRows(decoded)).toEqual([5n, 6n, 7n, 8n, 9n])
 })

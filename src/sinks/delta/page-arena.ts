@@ -9,12 +9,14 @@ const level = { [constants.ZSTD_c_compressionLevel]: 1 }
 
 export const zstd = (bytes: Uint8Array): Uint8Array => zstdCompressSync(bytes, { params: level })
 
-const blockBytes = 2 ** 22
+/** Blocks double in size, so that a task of few rows takes little. */
+const blockBytes = { least: 2 ** 16, most: 2 ** 22 }
 
 export class PageArena {
   readonly #blocks: Buffer[] = []
   #block = 0
   #used = 0
+  #nextBytes = blockBytes.least
 
   /** Forgets all pages: their memory is written over. */
   reset(): void {
@@ -36,8 +38,14 @@ export class PageArena {
 
   #place(length: number): Buffer {
     for (; ; this.#block++, this.#used = 0) {
-      const block = (this.#blocks[this.#block] ??= Buffer.allocUnsafeSlow(Math.max(blockBytes, length)))
+      const block = (this.#blocks[this.#block] ??= this.#newBlock(length))
       if (this.#used + length <= block.length) return block.subarray(this.#used, (this.#used += length))
     }
+  }
+
+  #newBlock(length: number): Buffer {
+    const size = Math.max(this.#nextBytes, length)
+    this.#nextBytes = Math.min(2 * this.#nextBytes, blockBytes.most)
+    return Buffer.allocUnsafeSlow(size)
   }
 }
