@@ -3,11 +3,10 @@ import { GetObjectCommand, HeadObjectCommand, ListObjectsV2Command, PutObjectCom
 import type { S3Client } from '@aws-sdk/client-s3'
 import { SluiceError, isSluiceError } from '../errors.ts'
 import { checkedFolder, checkedKey } from '../object-key.ts'
-import type { ObjectStore, ObjectWriter } from '../ports.ts'
+import type { ObjectStore } from '../ports.ts'
 import { answerOf, askBucket, callBucket, callOrNull, unexpected } from './bucket-call.ts'
 import type { S3Object } from './bucket-call.ts'
-import { abortUploads, startUpload } from './multipart-upload.ts'
-import type { MultipartUpload } from './multipart-upload.ts'
+import { objectWriter } from './object-writer.ts'
 
 export interface S3Location {
   readonly client: S3Client
@@ -36,7 +35,7 @@ export function s3ObjectStore({ client, bucket, prefix }: S3Location): ObjectSto
     create: async (key, signal) => {
       const object = objectAt(key)
       if (signal.aborted) throw new SluiceError('ABORTED', { step: `Writing ${object.address}` })
-      return objectWriter(object, signal)
+      return objectWriter(object, (body) => putIfAbsent(object, body, signal), signal)
     },
     get: async (key, signal) => read(objectAt(key), signal),
     size: async (key, signal) => {
@@ -93,51 +92,4 @@ async function read(object: S3Object, signal: AbortSignal): Promise<Uint8Array |
     const answer = await client.send(new GetObjectCommand({ Bucket, Key }), o)
     return (await answer.Body?.transformToByteArray()) ?? new Uint8Array()
   })
-}
-
-// -- writing piece by piece
-
-const singlePutBytes = 32 * 2 ** 20
-const partBytes = 16 * 2 ** 20
-
-/** One put while the object is small, parts of 16 MB from 32 MB on (decision 15). Holds at most 32 MB and one piece. */
-function objectWriter(object: S3Object, signal: AbortSignal): ObjectWriter {
-  let pieces: Uint8Array[] = []
-  let held = 0
-  let upload: MultipartUpload | 'starting' | null = null
-  const started = (state: MultipartUpload | 'starting'): MultipartUpload => {
-    if (state !== 'starting') return state
-    throw new SluiceError('OBJECT_STORE_FAILED', { object: object.address, reason: 'its upload was not started' })
-  }
-  const sendParts = async (into: MultipartUpload) => {
-    const all = Buffer.concat(pieces)
-    const whole = all.length - (all.length % partBytes)
-    for (let at = 0; at < whole; at += partBytes) await into.part(all.subarray(at, at + partBytes), signal)
-    pieces = [Buffer.from(all.subarray(whole))]
-    held = all.length - whole
-  }
-  return {
-    write: async (bytes) => {
-      pieces.push(new Uint8Array(bytes)) // a copy: the caller may reuse its buffer
-      held += bytes.length
-      if (held < (upload === null ? singlePutBytes : partBytes)) return
-      if (upload === null) {
-        upload = 'starting'
-        upload = await startUpload(object, signal)
-      }
-      await sendParts(started(upload))
-    },
-    close: async () => {
-      if (upload !== null) {
-        if (held > 0) await started(upload).part(Buffer.concat(pieces), signal)
-        await started(upload).complete(signal)
-      } else if ((await putIfAbsent(object, Buffer.concat(pieces), signal)) === 'exists')
-        throw new SluiceError('OBJECT_STORE_FAILED', { object: object.address, reason: 'the name is taken' })
-    },
-    abort: async () => {
-      pieces = []
-      if (upload === 'starting') await abortUploads(object)
-      else await upload?.abort()
-    },
-  }
 }

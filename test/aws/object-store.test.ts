@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { CreateBucketCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3'
-import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { s3ObjectStore } from '../../src/aws/object-store.ts'
 import { objectStoreConformance } from '../conformance/object-store.ts'
 import { faultyS3Client, lostAnswer, newS3Client } from '../support/faulty-s3.ts'
@@ -132,6 +132,56 @@ describe('S3: uploads in parts', () => {
     await writer.write(piece)
     await writer.close()
     expect(await store.size('large', never)).toBe(2 * piece.length)
+  })
+})
+
+describe('S3: a part is on its way while the next one fills', () => {
+  const piece = (fill: number) => new Uint8Array(9 * 2 ** 20).fill(fill)
+
+  test('pieces are taken until the next part is full, and the memory of a piece is its own again', async () => {
+    const gate = Promise.withResolvers<void>()
+    const sent: number[] = []
+    const client = faultyClient('UploadPartCommand', async ({ attempt, send }) => {
+      sent.push(attempt)
+      if (attempt === 2) await gate.promise
+      return send()
+    })
+    const store = storeWith(client)
+    const writer = await store.create('large', never)
+    const buffer = piece(0)
+    for (let i = 0; i < 5; i++) await writer.write(buffer.fill(i)) // 45 MB: the second part waits at the gate
+    await vi.waitFor(() => expect(sent).toEqual([1, 2]))
+    const rest = writer.write(buffer.fill(5)).then(() => 'taken')
+    expect(await Promise.race([rest, new Promise((resolve) => setImmediate(resolve, 'waits'))])).toBe('waits')
+    gate.resolve()
+    await rest
+    await writer.close()
+    const stored = (await store.get('large', never)) ?? new Uint8Array()
+    expect(stored.length).toBe(6 * buffer.length)
+    expect(
+      Array.from({ length: 6 }, (_, i) =>
+        stored.subarray(i * buffer.length, (i + 1) * buffer.length).every((b) => b === i)
+      )
+    ).toEqual([true, true, true, true, true, true])
+  })
+
+  test('B47: a part that fails is told by what comes next; nothing is visible, and nothing stays', async () => {
+    const client = faultyClient('UploadPartCommand', async ({ attempt, send }) => {
+      if (attempt > 1)
+        throw Object.assign(new Error('Access Denied'), {
+          name: 'AccessDenied',
+          $fault: 'client',
+          $metadata: { httpStatusCode: 403 },
+        })
+      return send()
+    })
+    const store = storeWith(client)
+    const writer = await store.create('large', never)
+    for (let i = 0; i < 4; i++) await writer.write(piece(i))
+    await expect(writer.close()).rejects.toMatchObject({ name: 'OBJECT_STORE_REFUSED' })
+    await writer.abort()
+    expect(await store.list('', null, never)).toEqual([])
+    expect((await newClient().send(new ListMultipartUploadsCommand({ Bucket: bucket }))).Uploads ?? []).toEqual([])
   })
 })
 
