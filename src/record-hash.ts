@@ -4,6 +4,8 @@ import { wordsOf } from './int64.ts'
 import type { BulkRecords, Header, RecordBatch } from './ports.ts'
 
 const BLOCK_BYTES = 64 * 1024
+/** Of a record without its bytes: offset, timestamp and three lengths. */
+const RECORD_BYTES = 28
 /** Longer byte strings are hashed where they lie. */
 const COPIED_BYTES = 16 * 1024
 /** Below this a loop is faster than a call. */
@@ -47,24 +49,47 @@ export class RecordHash {
     }
   }
 
+  /** One loop without calls for records of usual size: it runs for every record of a range. */
   #addBulk(batch: RecordBatch, { keys, values, hasHeaders, offsets, timestamps }: BulkRecords): void {
+    const [block, view] = [this.#block, this.#view]
+    const [keyCells, valueCells] = [keys.cells, values.cells]
     const [offsetWords, timestampWords] = [wordsOf(offsets), wordsOf(timestamps)]
-    for (let i = 0; i < batch.length; i++) {
-      this.#addNumbers(offsetWords, timestampWords, i)
-      for (let field = 0; field < 2; field++) {
-        const { bytes, cells, first, stride } = field === 0 ? keys : values
-        const [at, length] = [cells[first + i * stride] ?? 0, cells[first + i * stride + 1] ?? -1]
-        this.#addSpan(bytes, at, length)
-        if (length > 0) this.bytes += length
+    for (let i = 0, key = keys.first, value = values.first; i < batch.length; i++) {
+      const keyAt = keyCells[key] ?? 0
+      const keyLength = keyCells[key + 1] ?? -1
+      const valueAt = valueCells[value] ?? 0
+      const valueLength = valueCells[value + 1] ?? -1
+      key += keys.stride
+      value += values.stride
+      const bytes = (keyLength > 0 ? keyLength : 0) + (valueLength > 0 ? valueLength : 0)
+      this.bytes += bytes
+      if (hasHeaders || bytes > COPIED_BYTES) {
+        this.#addNumbers(offsetWords, timestampWords, i)
+        this.#addSpan(keys.bytes, keyAt, keyLength)
+        this.#addSpan(values.bytes, valueAt, valueLength)
+        this.#addHeaders(batch.headers(i))
+        continue
       }
-      this.#addHeaders(hasHeaders ? batch.headers(i) : null)
+      if (this.#used + RECORD_BYTES + bytes > BLOCK_BYTES) this.#flush()
+      let at = this.#used
+      view.setInt32(at, offsetWords[2 * i + 1] ?? 0)
+      view.setInt32(at + 4, offsetWords[2 * i] ?? 0)
+      view.setInt32(at + 8, timestampWords[2 * i + 1] ?? 0)
+      view.setInt32(at + 12, timestampWords[2 * i] ?? 0)
+      view.setInt32(at + 16, keyLength)
+      at = copied(keys.bytes, keyAt, keyLength, block, at + 20)
+      view.setInt32(at, valueLength)
+      at = copied(values.bytes, valueAt, valueLength, block, at + 4)
+      view.setInt32(at, -1) // no headers
+      this.#used = at + 4
     }
   }
 
   /** Big-endian, offset first. */
   #addNumbers(offsets: Int32Array, timestamps: Int32Array, i: number): void {
     if (this.#used + 16 > BLOCK_BYTES) this.#flush()
-    const [view, at] = [this.#view, this.#used]
+    const view = this.#view
+    const at = this.#used
     view.setInt32(at, offsets[2 * i + 1] ?? 0)
     view.setInt32(at + 4, offsets[2 * i] ?? 0)
     view.setInt32(at + 8, timestamps[2 * i + 1] ?? 0)
@@ -94,10 +119,7 @@ export class RecordHash {
       return
     }
     if (this.#used + length > BLOCK_BYTES) this.#flush()
-    const block = this.#block
-    if (length > SHORT_BYTES) bytes.copy(block, this.#used, at, at + length)
-    else for (let k = 0; k < length; k++) block[this.#used + k] = bytes[at + k] ?? 0
-    this.#used += length
+    this.#used = copied(bytes, at, length, this.#block, this.#used)
   }
 
   #addLength(length: number): void {
@@ -110,6 +132,14 @@ export class RecordHash {
     this.#sha256.update(this.#block.subarray(0, this.#used))
     this.#used = 0
   }
+}
+
+/** Answers where the copy ends. */
+function copied(bytes: Buffer, at: number, length: number, target: Buffer, to: number): number {
+  if (length <= 0) return to
+  if (length > SHORT_BYTES) bytes.copy(target, to, at, at + length)
+  else for (let k = 0; k < length; k++) target[to + k] = bytes[at + k] ?? 0
+  return to + length
 }
 
 const bufferOf = (bytes: Uint8Array): Buffer =>

@@ -87,7 +87,8 @@ export const isByteSpans = (column: ArrayLike<unknown> | ByteSpans): column is B
 export function viewsOf({ bytes, cells, first, stride, length }: ByteSpans): (Uint8Array | null)[] {
   const views: (Uint8Array | null)[] = []
   for (let i = 0, cell = first; i < length; i++, cell += stride) {
-    const [at, size] = [cells[cell] ?? 0, cells[cell + 1] ?? -1]
+    const at = cells[cell] ?? 0
+    const size = cells[cell + 1] ?? -1
     views.push(size < 0 ? null : bytes.subarray(at, at + size))
   }
   return views

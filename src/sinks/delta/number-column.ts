@@ -159,7 +159,8 @@ export class LongColumn extends NumberColumn<BigInt64Array> {
 
 /** Whether value a is less than value b. */
 function isBelow(words: Int32Array, a: number, b: number): boolean {
-  const [high, other] = [words[2 * a + 1] ?? 0, words[2 * b + 1] ?? 0]
+  const high = words[2 * a + 1] ?? 0
+  const other = words[2 * b + 1] ?? 0
   return high === other ? (words[2 * a] ?? 0) >>> 0 < (words[2 * b] ?? 0) >>> 0 : high < other
 }
 
