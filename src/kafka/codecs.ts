@@ -1,6 +1,7 @@
 /** Checksum and compression of record batches: Kafka's codec ids 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd. */
 import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { reasonOf } from '../errors.ts'
+import { giveBack } from '../memory.ts'
 import { measureLz4Frame } from './lz4-frame.ts'
 import { loadCodecs, type Codecs } from './native-codecs.ts'
 import { DamagedBytes, UnsupportedBytes } from './refusal.ts'
@@ -81,13 +82,8 @@ function zstdFrame(bytes: Buffer, limit: number): ZstdFrame {
 /** Large enough that a usual batch comes out in one or two pieces, and so that none lies in the memory that small buffers share. */
 const chunkFor = (bytes: Buffer): number => Math.max(Buffer.poolSize + 1, Math.min(4 * bytes.length, 1024 * 1024))
 
-/**
- * Gives memory of decompressed bytes back at once: they are empty then. Megabytes that wait for the collector make it run
- * again and again, over a heap of which they are no part.
- */
-export function release({ buffer }: Buffer): void {
-  if (buffer instanceof ArrayBuffer && buffer.byteLength > Buffer.poolSize) buffer.transfer(0)
-}
+/** Gives the memory of decompressed bytes back, where it is theirs alone: they are empty then. */
+export const release = ({ buffer }: Buffer): void => giveBack(new Uint8Array(buffer))
 
 function inflated<T>(codec: string, limit: number, run: () => T): T {
   try {

@@ -1,5 +1,6 @@
 /** The fetches of one reading, one after the other: the next one is on its way while the answer before it is worked on. */
 import { isSluiceError, SluiceError } from '../errors.ts'
+import { giveBack } from '../memory.ts'
 import { nameOf } from '../offsets.ts'
 import type { IsolationLevel } from '../ports.ts'
 import type { OffsetRange } from '../ranges.ts'
@@ -80,6 +81,12 @@ export class PartitionFetches {
     this.#pending = { offset, answer, stop }
   }
 
+  /** The reading is over: its answers are no more looked at. */
+  async end(): Promise<void> {
+    await this.stop()
+    this.#buffers.free()
+  }
+
   /** Ends what was asked for ahead; settles when it has unwound (P20). */
   async stop(): Promise<void> {
     const pending = this.#pending
@@ -152,8 +159,15 @@ class AnswerBuffers {
     const turn = this.#turn
     this.#turn = turn === 0 ? 1 : 0
     return (bytes) => {
-      if (this.#held[turn].length < Math.min(bytes, expected)) this.#held[turn] = Buffer.allocUnsafeSlow(expected)
+      if (this.#held[turn].length < Math.min(bytes, expected)) {
+        giveBack(this.#held[turn])
+        this.#held[turn] = Buffer.allocUnsafeSlow(expected)
+      }
       return this.#held[turn]
     }
+  }
+
+  free(): void {
+    for (const held of this.#held) giveBack(held)
   }
 }

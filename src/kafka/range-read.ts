@@ -102,7 +102,7 @@ export class RangeRead {
         }
       }
     } finally {
-      await this.#fetches.stop()
+      await this.#fetches.end()
     }
     return end()
   }

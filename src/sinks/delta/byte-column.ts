@@ -70,6 +70,10 @@ class PlainPage {
     if (this.#pages.pageValues > 0) this.#pages.endPage('PLAIN', this.#page.content)
     this.#page.used = 0
   }
+
+  free(): void {
+    this.#page.free()
+  }
 }
 
 export class BinaryColumn implements FlatColumn {
@@ -123,6 +127,10 @@ export class BinaryColumn implements FlatColumn {
     this.#nulls = 0
     this.#plain.total = 0
     return { chunk: this.#pages.end(target, summary), summary }
+  }
+
+  free(): void {
+    this.#plain.free()
   }
 }
 
@@ -212,6 +220,10 @@ export class TextColumn implements FlatColumn {
     this.#min = this.#max = null
     this.#isAscii = true
     return { chunk: this.#pages.end(target, summary), summary }
+  }
+
+  free(): void {
+    this.#plain.free()
   }
 }
 

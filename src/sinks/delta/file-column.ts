@@ -21,6 +21,8 @@ export interface FileColumn {
   append(batch: RowBatch, i: number, from: number, until: number): void
   /** Writes the row group's chunks, one for each leaf, and starts anew. */
   end(target: ChunkTarget): EndedColumn
+  /** No row group follows: gives its memory back. */
+  free(): void
 }
 
 interface EndedColumn {
@@ -80,6 +82,10 @@ class OwnColumn implements FileColumn {
     const { chunk, summary } = this.#flat.end(target)
     return { chunks: [chunk], summary }
   }
+
+  free(): void {
+    this.#flat.free()
+  }
 }
 
 /** Holds its values until the row group ends. */
@@ -115,6 +121,10 @@ class ForeignColumn implements FileColumn {
     const group = this.#parquet.row_groups.pop()
     this.#parquet.num_rows -= BigInt(rows)
     return { chunks: group?.columns ?? [], summary: data }
+  }
+
+  free(): void {
+    this.#buffer.take()
   }
 }
 

@@ -16,4 +16,6 @@ export interface FlatColumn {
   append(source: ArrayLike<unknown> | ByteSpans, from: number, until: number): void
   /** Writes the row group's chunk and starts anew. */
   end(target: ChunkTarget): EndedChunk
+  /** No row group follows: gives its memory back. */
+  free(): void
 }

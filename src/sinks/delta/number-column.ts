@@ -1,5 +1,6 @@
 /** Numbers into Parquet pages: one page a row group, which holds as many values as a page may. */
 import { wordsOf } from '../../int64.ts'
+import { giveBack } from '../../memory.ts'
 import { isByteSpans } from '../../schema.ts'
 import type { ByteSpans } from '../../schema.ts'
 import type { EndedChunk, FlatColumn } from './flat-column.ts'
@@ -60,6 +61,7 @@ abstract class NumberColumn<A extends Int32Array | BigInt64Array | Float64Array>
     if (this.count + more <= this.values.length) return
     const grown = this.#arrayOf(Math.max(2 * this.values.length, this.count + more))
     copyInto(grown, this.values)
+    giveBack(this.values)
     this.values = grown
   }
 
@@ -72,6 +74,11 @@ abstract class NumberColumn<A extends Int32Array | BigInt64Array | Float64Array>
     const summary = { nulls: this.#nulls, ...this.endPage() }
     this.count = this.#nulls = 0
     return { chunk: this.pages.end(target, summary), summary }
+  }
+
+  free(): void {
+    giveBack(this.values)
+    this.values = this.#arrayOf(0)
   }
 }
 

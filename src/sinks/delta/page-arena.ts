@@ -1,8 +1,6 @@
-/**
- * Memory for the compressed pages of a row group, used again for the next one. Megabytes that come and go with each row
- * group would make the collector run again and again, over a heap of which they are no part.
- */
+/** Memory for the compressed pages of a row group, used again for the next one (see memory.ts). */
 import { constants, zstdCompressSync } from 'node:zlib'
+import { giveBack } from '../../memory.ts'
 
 /** Level 1: beyond it time grows faster than files shrink. */
 const level = { [constants.ZSTD_c_compressionLevel]: 1 }
@@ -24,15 +22,21 @@ export class PageArena {
     this.#used = 0
   }
 
+  /** Takes no memory any more. */
+  free(): void {
+    for (const block of this.#blocks) giveBack(block)
+    this.#blocks.length = 0
+    this.reset()
+  }
+
   /** A compressed page, good until `reset`. */
   compressed(bytes: Uint8Array): Uint8Array {
     // With room for the worst case zstd works in one pass, without buffers of its own; beyond the pool's size the room is not shared.
-    const chunkSize = Math.max(Buffer.poolSize, bytes.length + (bytes.length >>> 8) + 256)
+    const chunkSize = Math.max(Buffer.poolSize + 1, bytes.length + (bytes.length >>> 8) + 256)
     const output = zstdCompressSync(bytes, { params: level, chunkSize })
     const kept = this.#place(output.length)
     kept.set(output)
-    const { buffer } = output
-    if (buffer instanceof ArrayBuffer && buffer.byteLength === chunkSize) buffer.transfer(0) // given back at once
+    giveBack(new Uint8Array(output.buffer))
     return kept
   }
 

@@ -1,10 +1,12 @@
 /** Bytes of a Parquet page as it grows: the plain forms, and the packed forms of levels, indexes and whole numbers. */
 import { wordsOf } from '../../int64.ts'
+import { giveBack } from '../../memory.ts'
 
 const leastBytes = 1024
+const noBytes = Buffer.alloc(0)
 
 export class PageBytes {
-  bytes: Buffer = Buffer.alloc(0)
+  bytes: Buffer = noBytes
   used = 0
 
   /** Makes room for so many more bytes. */
@@ -12,7 +14,15 @@ export class PageBytes {
     if (this.used + count <= this.bytes.length) return
     const grown = Buffer.allocUnsafeSlow(Math.max(leastBytes, 2 * this.bytes.length, this.used + count))
     this.bytes.copy(grown, 0, 0, this.used)
+    giveBack(this.bytes)
     this.bytes = grown
+  }
+
+  /** The page is empty, and takes no memory. */
+  free(): void {
+    giveBack(this.bytes)
+    this.bytes = noBytes
+    this.used = 0
   }
 
   get content(): Uint8Array {

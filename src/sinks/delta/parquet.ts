@@ -127,8 +127,13 @@ export function parquetWriter(
         await endRowGroup()
     }
   }
+  const free = () => {
+    for (const column of columns) column.free()
+    arena.free()
+  }
   const commit = async (): Promise<CommitMessage> => {
     await endRowGroup()
+    free()
     if (keepsEmpty) output ??= await store.create(key, signal)
     if (output === null) return { objects: [], rows: 0, bytes: 0, detail: encodeDataFiles([]) }
     await parquet.finish()
@@ -140,6 +145,7 @@ export function parquetWriter(
   }
   const abort = async () => {
     await output?.abort().catch(() => {}) // what stays behind is named in no report, so no reader sees it (P3)
+    free()
   }
   return { write, commit, abort }
 }
