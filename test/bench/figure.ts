@@ -37,8 +37,10 @@ export function median(values: readonly number[]): number {
 }
 
 /** `12.3 [11.9-15.0]` */
-export const spread = (values: readonly number[]): string =>
-  `${median(values).toFixed(1)} [${Math.min(...values).toFixed(1)}-${Math.max(...values).toFixed(1)}]`
+export const spread = (values: readonly number[], digits = 1): string => {
+  const [middle, least, most] = [median(values), Math.min(...values), Math.max(...values)].map((n) => n.toFixed(digits))
+  return values.length === 1 ? `${middle}` : `${middle} [${least}-${most}]`
+}
 
 /** For the head of a result: date, machine, versions. */
 export function circumstances(versions: Readonly<Record<string, string>>): string {

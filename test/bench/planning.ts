@@ -2,8 +2,6 @@
  * What planning a topic of 1,000 partitions costs the planner itself: processor time of this process, the brokers being others,
  * and requests. Named baseline: kafkajs's admin asking for the same offsets, in the same rounds.
  */
-import { readFileSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
 import kafkajs from 'kafkajs'
 import { planBatch } from '../../src/batch.ts'
 import type { BatchContext } from '../../src/context.ts'
@@ -18,6 +16,7 @@ import { newRun, runToEnd, world } from '../support/world.ts'
 import type { World } from '../support/world.ts'
 import { circumstances, costOf, median, rounds, spread } from './figure.ts'
 import type { Cost } from './figure.ts'
+import { versions } from './versions.ts'
 
 const PARTITIONS = 1000
 const NODES = 3
@@ -109,16 +108,6 @@ async function answersOf(reader: OffsetReader): Promise<OffsetReader> {
   }
 }
 
-const jars = join(import.meta.dirname, '../../.tools/kafka')
-const brokerVersion = (): string =>
-  readdirSync(jars).flatMap((file) => /^kafka-server-([\d.]+)\.jar$/.exec(file)?.[1] ?? [])[0] ?? 'unknown'
-const kafkajsVersion = (): string => {
-  const manifest: { version: string } = JSON.parse(
-    readFileSync(join(import.meta.dirname, '../../node_modules/kafkajs/package.json'), 'utf8')
-  )
-  return manifest.version
-}
-
 const say = (text: string): void => void process.stdout.write(`${text}\n`)
 
 function table(costs: ReadonlyMap<string, readonly Cost[]>, baseline: string): void {
@@ -161,8 +150,7 @@ try {
   const before = { ...uncommitted.requests }
   const ranges = await uncommitted.whole()
   const asked = uncommitted.requests
-  const versions = { 'Kafka broker': brokerVersion(), kafkajs: kafkajsVersion() }
-  say(`## Planning ${PARTITIONS} partitions on ${NODES} brokers: ${circumstances(versions)}\n`)
+  say(`## Planning ${PARTITIONS} partitions on ${NODES} brokers: ${circumstances(versions())}\n`)
   say(`Median [least-most] of ${ROUNDS.count} rounds in turn, after ${ROUNDS.warmUp} that do not count.\n`)
   table(costs, baseline)
   const count = [asked.metadata - before.metadata, asked.listOffsets - before.listOffsets]
